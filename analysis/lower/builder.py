@@ -1,0 +1,152 @@
+"""What lowering rules build with: values, fresh names, and emitters of IR nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from sollens.analysis.ir.affine import Affine, Constraint, dim
+from sollens.analysis.ir.calls import CALLS
+from sollens.analysis.ir.nodes import (
+    NO_SOURCE,
+    REDUCTIONS,
+    Attribute,
+    Call,
+    Dim,
+    Expr,
+    Node,
+    Read,
+    Reduction,
+    Result,
+    Scan,
+    Source,
+    Statement,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor of the IR program. `x[i, j]` is a Read; an index is an Affine, a dimension name or an integer."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __getitem__(self, index: Any) -> Read:
+        items = index if isinstance(index, tuple) else (index,)
+        if len(items) != len(self.shape):
+            raise ValueError(f"read of {self.name}: expected {len(self.shape)} indices, found {len(items)}")
+        return Read(self.name, tuple(as_affine(i) for i in items))
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class OpCall:
+    """A decoded operator call: tensors are Values, dtypes short names; `outputs` what the trace recorded (dtype, shape) per output."""
+
+    target: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outputs: tuple[tuple[str, tuple[int, ...]] | None, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def arg(self, position: int, name: str, default: Any = None) -> Any:
+        """The argument at a position or by keyword; ATen drops trailing defaults, so `default` must be the schema's."""
+        if position < len(self.args):
+            return self.args[position]
+        return self.kwargs.get(name, default)
+
+    @property
+    def out_dtype(self) -> str:
+        """dtype of the first output."""
+        assert self.outputs[0] is not None
+        return self.outputs[0][0]
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the first output."""
+        assert self.outputs[0] is not None
+        return self.outputs[0][1]
+
+
+def as_affine(index: Affine | str | int) -> Affine:
+    """An index given as a dimension's name, an integer or an expression."""
+    if isinstance(index, str):
+        return dim(index)
+    return Affine(index) if isinstance(index, int) else index
+
+
+class Builder:
+    """Collects nodes. `source` is stamped on every node emitted while it is set."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.source: Source = NO_SOURCE
+        self._used: dict[str, int] = {}
+
+    def fresh(self, hint: str) -> str:
+        """A name not used before, made from the hint (letters, digits, underscores)."""
+        stem = "".join(c if c.isalnum() or c == "_" else "_" for c in hint) or "t"
+        if stem[0].isdigit():
+            stem = "t" + stem
+        count = self._used.get(stem, 0)
+        self._used[stem] = count + 1
+        if count == 0 and not stem[-1].isdigit():
+            return stem
+        return self.fresh(f"{stem}_{count}_") if f"{stem}_{count}" in self._used else self._claim(f"{stem}_{count}")
+
+    def _claim(self, name: str) -> str:
+        self._used[name] = 1
+        return name
+
+    def statement(
+        self,
+        hint: str,
+        dims: Sequence[tuple[str, int]],
+        body: Expr,
+        dtype: str,
+        *,
+        reduce: tuple[str, Sequence[tuple[str, int]]] | None = None,
+        scan: Scan | None = None,
+        guard: Sequence[Constraint] = (),
+    ) -> Value:
+        """Emit a statement; `reduce` is (kind, dims). Dimension names must be distinct."""
+        reduction = None
+        if reduce is not None:
+            kind, over = reduce
+            assert kind in REDUCTIONS, kind
+            reduction = Reduction(kind=kind, dims=tuple(Dim(name=n, extent=e) for n, e in over))
+        name = self.fresh(hint)
+        node = Statement(
+            name=name, dtype=dtype, dims=tuple(Dim(name=n, extent=e) for n, e in dims), body=body, reduction=reduction, scan=scan,
+            guard=tuple(guard), source=self.source,
+        )  # fmt: skip
+        self.nodes.append(node)
+        return Value(name, dtype, node.shape)
+
+    def call(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        results: Sequence[tuple[str, tuple[int, ...]]],
+        hint: str = "",
+        **attributes: Attribute,
+    ) -> tuple[Value, ...]:
+        """Emit a call of the catalogue; `results` are (dtype, shape)."""
+        assert op in CALLS, op
+        named = tuple(Result(name=self.fresh(hint or op), dtype=d, shape=tuple(s)) for d, s in results)
+        self.nodes.append(
+            Call(op=op, results=named, operands=tuple(v.name for v in operands), attributes=tuple(attributes.items()), source=self.source)
+        )
+        return tuple(Value(r.name, r.dtype, r.shape) for r in named)

@@ -1,0 +1,55 @@
+"""The lowering rules: one table from operator to rule.
+
+A rule takes the builder and the decoded call and returns the result's Value (or a tuple of them, one per output; None for an output that
+the trace does not have). One file per operator family under `analysis/lower/`; `load_rules` imports them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from typing import TypeAlias
+
+from sollens.analysis.lower.builder import Builder, OpCall, Value
+
+Results: TypeAlias = "Value | tuple[Value | None, ...] | list[Value]"
+Rule: TypeAlias = Callable[[Builder, OpCall], Results]
+
+_RULES: dict[str, Rule] = {}
+_FAMILIES = (
+    "elementwise", "views", "movement", "creation", "reductions", "scans", "contractions", "convolution", "pooling", "normalization",
+    "attention", "losses", "recurrent", "indexing", "sorting", "resampling", "backward",
+)  # fmt: skip
+
+
+def rule(*targets: str) -> Callable[[Rule], Rule]:
+    """Register a rule for these operators, each "aten.NAME" (every overload) or "aten.NAME.OVERLOAD" or "fn.NAME"."""
+
+    def register(function: Rule) -> Rule:
+        for target in targets:
+            if target in _RULES:
+                raise ValueError(f"two lowering rules for {target}: {_RULES[target].__name__} and {function.__name__}")
+            _RULES[target] = function
+        return function
+
+    return register
+
+
+@cache
+def load_rules() -> None:
+    """Import every family once."""
+    for family in _FAMILIES:
+        importlib.import_module(f"sollens.analysis.lower.{family}")
+
+
+def find(target: str) -> Rule | None:
+    """The rule of an operator: by full name, then without the overload."""
+    load_rules()
+    return _RULES.get(target) or _RULES.get(target.rpartition(".")[0])
+
+
+def registered() -> tuple[str, ...]:
+    """Every operator that has a rule, sorted."""
+    load_rules()
+    return tuple(sorted(_RULES))
