@@ -211,7 +211,7 @@ class _Reader:
         return self.base(printed, cast(str, table["unit"]), "memory.bandwidth", "byte/s")
 
     def on_chip(self) -> tuple[OnChipLevel, ...]:
-        found: object = self.document.get("on_chip")
+        found = cast(object, self.document.get("on_chip"))
         tables = cast(list[Any], found) if isinstance(found, list) else []
         if not tables:
             self.fail("on_chip", "an array of tables, one a level", found)
@@ -234,8 +234,8 @@ class _Reader:
         )
 
     def notes(self) -> tuple[str, ...]:
-        found: object = self.document.get("notes", [])
-        notes = cast(list[Any], found) if isinstance(found, list) else [found]
+        found = cast(object, self.document.get("notes", []))
+        notes = cast(list[Any], found) if isinstance(found, list) else [None]
         if not all(isinstance(note, str) for note in notes):
             self.fail("notes", "a list of texts", found)
-        return tuple(notes)
+        return tuple(cast(list[str], notes))
