@@ -211,12 +211,11 @@ class _Reader:
         return self.base(printed, cast(str, table["unit"]), "memory.bandwidth", "byte/s")
 
     def on_chip(self) -> tuple[OnChipLevel, ...]:
-        found = cast(object, self.document.get("on_chip"))
-        tables = cast(list[Any], found) if isinstance(found, list) else []
+        tables = self.items("on_chip")
         if not tables:
-            self.fail("on_chip", "an array of tables, one a level", found)
+            self.fail("on_chip", "an array of tables, one a level", self.document.get("on_chip"))
         levels: list[OnChipLevel] = []
-        for index, level in enumerate(tables):
+        for index, level in enumerate(tables or []):
             key = f"on_chip[{index}]"
             if not isinstance(level, dict):
                 self.fail(key, "a table", level)
@@ -234,8 +233,11 @@ class _Reader:
         )
 
     def notes(self) -> tuple[str, ...]:
-        found = cast(object, self.document.get("notes", []))
-        notes = cast(list[Any], found) if isinstance(found, list) else [None]
-        if not all(isinstance(note, str) for note in notes):
-            self.fail("notes", "a list of texts", found)
+        notes = self.items("notes") if "notes" in self.document else []
+        if notes is None or not all(isinstance(note, str) for note in notes):
+            self.fail("notes", "a list of texts", self.document["notes"])
         return tuple(cast(list[str], notes))
+
+    def items(self, name: str) -> list[Any] | None:
+        found = self.document.get(name)
+        return cast(list[Any], found) if isinstance(found, list) else None
