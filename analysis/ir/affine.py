@@ -99,7 +99,7 @@ class Affine:
         if len(inner.terms) == 1 and inner.constant == 0 and isinstance(inner.terms[0][0], FloorDiv):
             atom, coefficient = inner.terms[0]
             if coefficient == 1:  # (x floordiv a) floordiv b == x floordiv (a * b)
-                return quotient + Affine(0, ((FloorDiv(atom.operand, atom.divisor * divisor), 1),))
+                return quotient + atom.operand // (atom.divisor * divisor)
         return quotient + Affine(0, ((FloorDiv(inner, divisor), 1),))
 
     def __mod__(self, divisor: int) -> Affine:
