@@ -1,0 +1,101 @@
+"""What the source of a file says about its targets: names, places, example inputs and options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sollens.analysis.report import Problem
+
+Kind = Literal["class", "function"]
+Frontend = Literal["torch", "jax"]
+Mode = Literal["inference", "train"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """An example tensor: a short dtype name of `trace.schema.DTYPE_BITS` and its extents."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ListSpec:
+    """A list of example values."""
+
+    items: tuple[Spec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TupleSpec:
+    """A tuple of example values."""
+
+    items: tuple[Spec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DictSpec:
+    """A dictionary with string keys."""
+
+    items: tuple[tuple[str, Spec], ...]
+
+
+Scalar: TypeAlias = "int | float | bool | str | None"
+Spec: TypeAlias = "TensorSpec | ListSpec | TupleSpec | DictSpec | Scalar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shapes:
+    """What a pragma states. `inputs` are by argument name; `names` are the integers bound in it."""
+
+    inputs: tuple[tuple[str, Spec], ...] = ()
+    init_args: tuple[Spec, ...] = ()
+    init_kwargs: tuple[tuple[str, Spec], ...] = ()
+    mode: Mode = "inference"
+    target_s: float | None = None
+    hardware: str | None = None
+    names: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One class or function to analyse. `shapes` is None where `get_inputs` and `get_init_inputs` give the inputs."""
+
+    name: str
+    kind: Kind
+    frontend: Frontend
+    line: int
+    convention: Literal["pragma", "kernelbench", "pyproject"]
+    shapes: Shapes | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """Whether the backward pass is part of the program."""
+        return self.shapes.mode if self.shapes else "inference"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """Targets of a file, in source order, and why others are missing."""
+
+    targets: tuple[Target, ...]
+    problems: tuple[Problem, ...]
+
+
+def to_json(spec: Spec) -> object:
+    """A spec as JSON: scalars as they are, the rest as one-key objects (tensor, list, tuple, dict)."""
+    match spec:
+        case TensorSpec():
+            return {"tensor": {"dtype": spec.dtype, "shape": list(spec.shape)}}
+        case ListSpec():
+            return {"list": [to_json(item) for item in spec.items]}
+        case TupleSpec():
+            return {"tuple": [to_json(item) for item in spec.items]}
+        case DictSpec():
+            return {"dict": [[key, to_json(item)] for key, item in spec.items]}
+        case _:
+            return spec
