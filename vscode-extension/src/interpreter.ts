@@ -2,7 +2,7 @@
 
 import { findOnPath, isProblem, pathRules, programIn, programOfSetting, type Machine, type Problem, type Workspace } from "./paths";
 
-export type InterpreterOrigin = "setting" | "Python extension" | "workspace .venv" | "PATH";
+export type InterpreterOrigin = "setting" | "Python extension" | "active environment" | "workspace environment" | "PATH";
 
 export interface Interpreter {
   readonly path: string;
@@ -17,8 +17,9 @@ export interface InterpreterSources {
 }
 
 /**
- * The setting, else the Python extension's interpreter, else the workspace's `.venv`, else Python on PATH; undefined
- * when none exists. In an untrusted workspace the second and third are passed over: the workspace decides them.
+ * The setting, else the Python extension's interpreter, else the activated virtual environment, else `.venv` or `venv` in
+ * the workspace, else Python on PATH; undefined when none exists. In an untrusted workspace only the first and the last
+ * count: the workspace may have decided the others.
  */
 export async function chooseInterpreter(
   sources: InterpreterSources,
@@ -34,25 +35,33 @@ export async function chooseInterpreter(
     if (active !== undefined && machine.isProgram(active)) {
       return { path: active, origin: "Python extension" };
     }
+    const activated = environmentInterpreter(machine.env["VIRTUAL_ENV"], machine);
+    if (activated !== undefined) {
+      return { path: activated, origin: "active environment" };
+    }
     const own = workspaceInterpreters(machine, workspace)[0];
     if (own !== undefined) {
-      return { path: own, origin: "workspace .venv" };
+      return { path: own, origin: "workspace environment" };
     }
   }
   const found = findOnPath(pythonNames(machine), machine, workspace);
   return found === undefined ? undefined : { path: found, origin: "PATH" };
 }
 
-/** The interpreters of the `.venv` folders in the workspace; none in an untrusted one. */
+/** The interpreters of the `.venv` and `venv` folders in the workspace; none in an untrusted one. */
 export function workspaceInterpreters(machine: Machine, workspace: Workspace): string[] {
   if (!workspace.trusted) {
     return [];
   }
-  const rules = pathRules(machine);
-  const bin = machine.platform === "win32" ? "Scripts" : "bin";
   return workspace.folders
-    .map((folder) => programIn(rules.join(folder, ".venv", bin), "python", machine))
+    .flatMap((folder) => [".venv", "venv"].map((name) => pathRules(machine).join(folder, name)))
+    .map((environment) => environmentInterpreter(environment, machine))
     .filter((file) => file !== undefined);
+}
+
+function environmentInterpreter(environment: string | undefined, machine: Machine): string | undefined {
+  const bin = machine.platform === "win32" ? "Scripts" : "bin";
+  return environment ? programIn(pathRules(machine).join(environment, bin), "python", machine) : undefined;
 }
 
 export function pythonNames(machine: Machine): readonly string[] {

@@ -37,7 +37,7 @@ export async function chooseInterpreter(log: vscode.LogOutputChannel): Promise<v
   const paths = [...new Set(found.filter((file) => file !== undefined))];
   const byHand = { label: "$(edit) Enter a path…" };
   const browse = { label: "$(folder-opened) Browse…" };
-  const byDefault = { label: "$(discard) Use the default", description: "the Python extension's, else .venv, else PATH" };
+  const byDefault = { label: "$(discard) Use the default", description: "the Python extension's, else a virtual environment, else PATH" };
   const separator = { label: "", kind: vscode.QuickPickItemKind.Separator };
   const chosen = await vscode.window.showQuickPick([...paths.map((label) => ({ label })), separator, byHand, browse, byDefault], {
     title: "sollens: interpreter",

@@ -5,7 +5,7 @@ import { commandText, installCommand, locateServer } from "../src/locate";
 import { parseProbe, probe, type Probe } from "../src/probe";
 import { machineWith, TRUSTED } from "./machine";
 
-const PYTHON: Interpreter = { path: "/ws/.venv/bin/python", origin: "workspace .venv" };
+const PYTHON: Interpreter = { path: "/ws/.venv/bin/python", origin: "workspace environment" };
 const answers = (pythonVersion: string | undefined, hasSollens: boolean) => (): Promise<Probe> => Promise.resolve({ pythonVersion, hasSollens });
 const ON_PATH = machineWith(["/usr/bin/sollens", "/mine/sollens"]);
 const NOT_ON_PATH = machineWith([]);
