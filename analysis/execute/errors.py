@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class NotExecutable(Exception):
-    """The program holds an operator without executable semantics, or a size that depends on other data than these inputs."""
+    """The program holds an operator without executable semantics, or a size that depends on other data."""
 
 
 class TooLarge(Exception):

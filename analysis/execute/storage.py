@@ -6,7 +6,7 @@ Bodies compute in bool, i64, f32, f64, c64 or c128 (docs/ir.md, "Scalar types").
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ def store(value: Array, dtype: str) -> Array:
         if dtype == "bool":
             return value != 0
         if value.dtype.kind == "c" and target.kind != "c":
-            value = value.real
+            value = cast(Array, value.real)
         if target.kind in "iu":
             if value.dtype.kind == "f":
                 value = np.nan_to_num(np.trunc(value), nan=0.0, posinf=2.0**63 - 1024, neginf=-(2.0**63))

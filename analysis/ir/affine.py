@@ -96,9 +96,9 @@ class Affine:
         divisor //= common
         if divisor == 1:
             return quotient + inner
-        if len(inner.terms) == 1 and inner.constant == 0 and isinstance(inner.terms[0][0], FloorDiv):
+        if len(inner.terms) == 1 and inner.constant == 0:
             atom, coefficient = inner.terms[0]
-            if coefficient == 1:  # (x floordiv a) floordiv b == x floordiv (a * b)
+            if isinstance(atom, FloorDiv) and coefficient == 1:  # (x floordiv a) floordiv b == x floordiv (a * b)
                 return quotient + atom.operand // (atom.divisor * divisor)
         return quotient + Affine(0, ((FloorDiv(inner, divisor), 1),))
 

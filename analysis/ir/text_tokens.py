@@ -1,0 +1,155 @@
+"""Tokens and logical lines of the IR's text form, and the problems found in it.
+
+A logical line is a line with its continuations: inside brackets, lines indented deeper than its first one. Limits keep hostile text
+cheap; nothing here raises on any input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a text may ask of the parser."""
+
+    characters: int = 8_000_000
+    # Nested brackets and operators of one body, and of one index expression.
+    depth: int = 100
+    # Height of a body's tree (a chain of additions is as high as it is long).
+    height: int = 200
+    block_depth: int = 20
+    index_tokens: int = 500
+    integer: int = 2**64
+    string: int = 4096
+    identifier: int = 200
+    problems: int = 20
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextProblem:
+    """What is wrong with a text, and where. Lines and columns are 1-based; `excerpt` is the line with a caret under the place."""
+
+    code: str
+    line: int
+    column: int
+    expected: str
+    found: str
+    excerpt: str = ""
+
+    @property
+    def message(self) -> str:
+        """One sentence with the excerpt below it."""
+        return f"{self.line}:{self.column}: expected {self.expected}, found {self.found}\n{self.excerpt}".rstrip()
+
+
+class Token(NamedTuple):
+    """`kind` is name, number, string, symbol, bad or end; `offset` is the position in the text."""
+
+    kind: str
+    text: str
+    offset: int
+
+
+@dataclass(slots=True)
+class Line:
+    """A logical line: its indentation and tokens; the last token has kind "end"."""
+
+    indent: int
+    tokens: list[Token] = field(default_factory=list[Token])
+
+
+class Failure(Exception):
+    """Raised inside the parser at the first problem of a line; never leaves it."""
+
+    def __init__(self, code: str, token: Token, expected: str, found: str | None = None) -> None:
+        super().__init__(expected)
+        self.code = code
+        self.token = token
+        self.expected = expected
+        self.found = found if found is not None else describe(token)
+
+
+def describe(token: Token) -> str:
+    """How a message names a token."""
+    if token.kind == "end":
+        return "the end of the line"
+    text = token.text if len(token.text) <= 40 else token.text[:37] + "..."
+    return f"'{text}'" if token.kind != "bad" else f"{text!r}"
+
+
+_TOKEN = re.compile(
+    r"""(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<number>(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][+-]?[0-9]+)?)
+    |(?P<string>"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")
+    |(?P<symbol>//|<=|>=|==|!=|[-+*/%<>=()\[\],:;@.])
+    |(?P<newline>\n)
+    |(?P<space>[ \t\r]+|\#[^\n]*)
+    |(?P<bad>.)""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_INDENT = re.compile(r"[ \t\r]*(?:(?P<empty>\n|\#|\Z))?")
+
+
+def lines(text: str) -> Iterator[Line]:
+    """The logical lines of a text that hold tokens."""
+    line: Line | None = None
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "bad"
+        if kind == "space":
+            continue
+        offset = match.start()
+        if kind == "newline":
+            if line is not None and not (depth > 0 and _continues(text, offset + 1, line.indent)):
+                line.tokens.append(Token("end", "", offset))
+                yield line
+                line, depth = None, 0
+            continue
+        token = match.group()
+        if line is None:
+            start = text.rfind("\n", 0, offset) + 1
+            line = Line(len(text[start:offset].expandtabs(8)))
+        line.tokens.append(Token(kind, token, offset))
+        if kind == "symbol":
+            if token in "([":
+                depth += 1
+            elif token in ")]":
+                depth -= 1
+    if line is not None:
+        line.tokens.append(Token("end", "", len(text)))
+        yield line
+
+
+def _continues(text: str, offset: int, indent: int) -> bool:
+    """Whether the line at `offset` is blank or indented deeper."""
+    match = _INDENT.match(text, offset)
+    if match is None or match.group("empty") is not None:
+        return True
+    return len(match.group().expandtabs(8)) > indent
+
+
+def locate(text: str, failure: Failure) -> TextProblem:
+    """The problem with its line, column and excerpt."""
+    offset = min(failure.token.offset, len(text))
+    start = text.rfind("\n", 0, offset) + 1
+    end = text.find("\n", offset)
+    end = len(text) if end < 0 else end
+    column = offset - start
+    first = max(0, column - 80)
+    shown = text[start + first : min(end, start + first + 160)].expandtabs(1)
+    printable = "".join(c if c.isprintable() else "?" for c in shown)
+    return TextProblem(
+        code=failure.code,
+        line=text.count("\n", 0, offset) + 1,
+        column=column + 1,
+        expected=failure.expected,
+        found=failure.found,
+        excerpt=f"{printable}\n{' ' * (column - first)}^",
+    )
