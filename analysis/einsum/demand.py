@@ -1,0 +1,225 @@
+"""Demand: walk back from a program's outputs and keep only what can reach one (bounds.md section 1).
+
+The result tells, for every kernel and call, its exact work and the exact region of each base tensor it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import islpy as isl
+from numpy.typing import NDArray
+
+from sollens.analysis.einsum.domain import Domain
+from sollens.analysis.einsum.kernels import Carry, FlatProgram, Kernel, Library, View, flatten
+from sollens.analysis.einsum.knowledge import Knowledge, Piece
+from sollens.analysis.einsum.library import LibraryDemand
+from sollens.analysis.einsum.polyhedra import access, box_set
+from sollens.analysis.einsum.region import Region
+from sollens.analysis.einsum.work import Canonical, KernelDemand, Work, canonical_periods
+from sollens.analysis.ir.affine import at_least, const, dim
+from sollens.analysis.ir.nodes import Declaration, Program
+
+MAX_LOOP_PASSES = 4
+
+
+@dataclass(slots=True)
+class DemandedProgram:
+    """A flat program with its demand. `works` stands beside `flat.items`; `demanded` and `returned` are regions of base tensors."""
+
+    flat: FlatProgram
+    works: list[Work]
+    demanded: dict[str, Region]
+    # Regions of computed tensors that the program returns (a returned view of an external moves nothing and is not here).
+    returned: dict[str, Region]
+    low: list[str] = field(default_factory=lambda: [])
+    from_inputs: bool = False
+
+
+def demand(program: Program, values: Mapping[str, NDArray[Any]] | None = None) -> DemandedProgram:
+    """The demanded part of `program`; `values` are known values of declared tensors."""
+    flat = flatten(program)
+    knowledge = _knowledge(program, flat)
+    canonical = canonical_periods(flat)
+    return _Pass(flat, knowledge, canonical, dict(values or {})).run()
+
+
+def _knowledge(program: Program, flat: FlatProgram) -> Knowledge:
+    knowledge = Knowledge()
+    if program.setup:
+        named = {d.defined_by: d for d in program.declarations if d.defined_by}
+        setup = flatten(program, program.setup, tuple(named))
+        before = Knowledge()
+        before.learn(setup)
+        for (defined_by, declaration), view in zip(named.items(), setup.outputs, strict=True):
+            pieces = before.tensors.get(view.base)
+            if pieces and defined_by:
+                learned = _seen_through(view, pieces, declaration)
+                if learned:
+                    knowledge.tensors[declaration.name] = learned
+    knowledge.learn(flat)
+    return knowledge
+
+
+def _seen_through(view: View, pieces: tuple[Piece, ...], declaration: Declaration) -> tuple[Piece, ...]:
+    """Known pieces of a setup tensor as those of the declared one.
+
+    A float buffer of one constant (running statistics at zero) is state that training changes, not a fact about the program.
+    """
+    names = [d.name for d in view.dims]
+    domain = box_set(tuple((0, d.extent - 1) for d in view.dims))
+    function = access(view.index, names)
+    static = declaration.role != "input"
+    result = tuple(
+        Piece(
+            p.where.preimage_multi_aff(function).intersect(domain),
+            p.value.pullback_multi_aff(function) if isinstance(p.value, isl.Aff) else p.value,
+            static,
+        )
+        for p in pieces
+    )
+    result = tuple(p for p in result if not p.where.is_empty())
+    uniform = len(result) == 1 and not isinstance(result[0].value, isl.Aff)
+    if declaration.role == "parameter" or (uniform and declaration.dtype[0] in "fbc" and declaration.dtype != "bool"):
+        return ()
+    return result
+
+
+class _Pass:
+    def __init__(self, flat: FlatProgram, knowledge: Knowledge, canonical: Canonical, values: dict[str, NDArray[Any]]) -> None:
+        self.flat = flat
+        self.knowledge = knowledge
+        self.canonical = canonical
+        self.values = values
+        self.demanded: dict[str, Region] = {}
+        self.works = [Work() for _ in flat.items]
+        self.low: dict[int, str] = {}
+        self.from_inputs = False
+        self.starts = {stop: [] for _, stop in flat.groups}
+        for start, stop in flat.groups:
+            self.starts[stop].append(start)
+
+    def run(self) -> DemandedProgram:
+        returned: dict[str, Region] = {}
+        for view in self.flat.outputs:
+            tensor = self.flat.tensors[view.base]
+            if tensor.declaration is not None:
+                continue
+            names = tuple(d.name for d in view.dims)
+            region = Domain(names, tuple((0, d.extent - 1) for d in view.dims)).image(view.index, tensor.shape)
+            returned[view.base] = returned[view.base].union(region) if view.base in returned else region
+        for name, region in returned.items():
+            self._add(name, region)
+        self._range(0, len(self.flat.items), frozenset())
+        return DemandedProgram(
+            flat=self.flat,
+            works=self.works,
+            demanded=self.demanded,
+            returned=returned,
+            low=list(dict.fromkeys(self.low.values())),
+            from_inputs=self.from_inputs,
+        )
+
+    def _add(self, name: str, region: Region) -> bool:
+        """Join a region to a tensor's demand; whether it grew."""
+        known = self.demanded.get(name)
+        if known is None:
+            self.demanded[name] = region
+            return not region.is_empty
+        joined = known.union(region)
+        self.demanded[name] = joined
+        return joined is not known and joined != known
+
+    def _region(self, name: str) -> Region:
+        return self.demanded.get(name) or Region.empty(self.flat.tensors[name].shape)
+
+    def _range(self, start: int, stop: int, open_groups: frozenset[tuple[int, int]]) -> None:
+        position = stop
+        while position > start:
+            inner = [s for s in self.starts.get(position, ()) if s >= start and (s, position) not in open_groups]
+            if inner:
+                outermost = min(inner)
+                self._loop(outermost, position, open_groups)
+                position = outermost
+            else:
+                position -= 1
+                self._item(position)
+
+    def _loop(self, start: int, stop: int, open_groups: frozenset[tuple[int, int]]) -> None:
+        """A loop's carried values make its body demand itself; repeat until nothing grows.
+
+        Stopping early would leave a smaller demand, which is still a lower bound.
+        """
+        carries = [k for k in range(start, stop) if isinstance(self.flat.items[k], Carry)]
+        for _ in range(MAX_LOOP_PASSES):
+            before = {name: self.demanded.get(name) for name in self._names(start, stop)}
+            self._range(start, stop, open_groups | {(start, stop)})
+            if not carries or all(self.demanded.get(name) == region for name, region in before.items()):
+                return
+
+    def _names(self, start: int, stop: int) -> list[str]:
+        names: list[str] = []
+        for item in self.flat.items[start:stop]:
+            names += item.results if isinstance(item, Library) else (item.name,)
+        return names
+
+    def _item(self, position: int) -> None:
+        item = self.flat.items[position]
+        match item:
+            case Kernel():
+                work = KernelDemand(item, self.flat.tensors, self.knowledge, self.canonical).of(self._region(item.name))
+                self.from_inputs |= work.from_inputs
+            case Library():
+                done = LibraryDemand(item, self.flat.tensors, self.values).of([self._region(r) for r in item.results])
+                work = Work(vector_ops=done.vector_ops, reads=done.reads)
+                self.from_inputs |= done.from_inputs
+                if done.low:
+                    self.low[position] = f"{item.source.operator or item.call.op}: {done.low}"
+            case Carry():
+                work = self._carry(item)
+        self.works[position] = work
+        for name, region in work.reads.items():
+            self._add(name, region)
+
+    def _carry(self, item: Carry) -> Work:
+        """The value at t is the body's at t - 1, and the initial one at t = 0."""
+        region = self._region(item.name)
+        if region.is_empty:
+            return Work()
+        work = Work()
+        axis = len(item.loops) - 1
+        index = item.loops[axis]
+        feed = self.flat.feeds[item.name]
+        names = (*(d.name for d in item.loops), *(d.name for d in feed.dims))
+        if region.box is not None:
+            box = list(region.box)
+            first, last = box[axis]
+            if last >= 1:
+                box[axis] = (1, last)  # every earlier iteration feeds the demanded one
+                domain = Domain(names, tuple(box))
+                self._read(work, feed, domain, {index.name: -1})
+            if first == 0 or last >= 1:
+                box[axis] = (0, 0)
+                self._read(work, item.initial, Domain(names, tuple(box)), {})
+            return work
+        whole = Domain(names, tuple((0, e - 1) for e in region.shape), (), region.to_set())
+        self._read(work, feed, _from(whole, axis, 1), {index.name: -1})
+        self._read(work, item.initial, _until(whole, axis, 0), {})
+        return work
+
+    def _read(self, work: Work, view: View, domain: Domain, shift: Mapping[str, int]) -> None:
+        moved = {name: dim(name) + by for name, by in shift.items()}
+        region = domain.image(tuple(i.substitute(moved) for i in view.index), self.flat.tensors[view.base].shape)
+        if not region.is_empty:
+            known = work.reads.get(view.base)
+            work.reads[view.base] = region if known is None else known.union(region)
+
+
+def _from(domain: Domain, axis: int, low: int) -> Domain:
+    return domain.restrict([at_least(dim(domain.names[axis]), const(low))])
+
+
+def _until(domain: Domain, axis: int, high: int) -> Domain:
+    return domain.restrict([at_least(const(high), dim(domain.names[axis]))])

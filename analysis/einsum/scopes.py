@@ -1,0 +1,88 @@
+"""Scopes: any set of einsums as one perfectly fused kernel (bounds.md section 3).
+
+A scope's traffic is what crosses its border: the union of the regions read from outside, once, and each element that is needed outside,
+written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sollens.analysis.einsum.lift import Einsum, EinsumGraph
+from sollens.analysis.einsum.region import Region
+
+
+@dataclass(slots=True)
+class Scope:
+    """Work and border traffic of a set of einsums. `macs` by pipe, `vector_ops` by dtype."""
+
+    macs: dict[str, int] = field(default_factory=lambda: {})
+    vector_ops: dict[str, int] = field(default_factory=lambda: {})
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that cross the border."""
+        return self.read_bytes + self.written_bytes
+
+    @property
+    def total_macs(self) -> int:
+        """MACs of every pipe."""
+        return sum(self.macs.values())
+
+    @property
+    def total_vector_ops(self) -> int:
+        """Vector operations of every dtype."""
+        return sum(self.vector_ops.values())
+
+
+class Scopes:
+    """Bounds groups of einsums of one graph; `pipe_of` names the matmul pipe a contraction may use."""
+
+    def __init__(self, graph: EinsumGraph, pipe_of: Callable[[Einsum], str]) -> None:
+        self.graph = graph
+        self.pipes = [pipe_of(e) if e.macs else "" for e in graph.einsums]
+        self.consumers = graph.consumers()
+        self.bytes: dict[tuple[str, int], int] = {}
+
+    def whole(self) -> Scope:
+        """All einsums as one scope: compulsory traffic."""
+        return self.of(range(len(self.graph.einsums)))
+
+    def of(self, members: Iterable[int]) -> Scope:
+        """The scope of the einsums at these positions of `graph.einsums`."""
+        inside = set(members)
+        scope = Scope()
+        own: set[str] = set()
+        for k in inside:
+            einsum = self.graph.einsums[k]
+            own.update(einsum.defines)
+            if einsum.macs:
+                scope.macs[self.pipes[k]] = scope.macs.get(self.pipes[k], 0) + einsum.macs
+            if einsum.vector_ops:
+                scope.vector_ops[einsum.dtype] = scope.vector_ops.get(einsum.dtype, 0) + einsum.vector_ops
+        incoming: dict[str, Region] = {}
+        for k in sorted(inside):
+            for tensor, region in self.graph.einsums[k].reads.items():
+                if tensor not in own:
+                    known = incoming.get(tensor)
+                    incoming[tensor] = region if known is None else known.union(region)
+        scope.read_bytes = sum(self.graph.bytes_of(t, r) for t, r in incoming.items())
+        for tensor in own:
+            needed = self.graph.returned.get(tensor)
+            for k, region in self.consumers.get(tensor, ()):
+                if k not in inside:
+                    needed = region if needed is None else needed.union(region)
+            if needed is not None:
+                scope.written_bytes += self.graph.bytes_of(tensor, needed)
+        return scope
+
+    def grouped(self, key: Callable[[Einsum], Iterable[Hashable]]) -> Mapping[Hashable, list[int]]:
+        """Positions of the einsums by each key they have, in order of first appearance."""
+        groups: dict[Hashable, list[int]] = {}
+        for k, einsum in enumerate(self.graph.einsums):
+            for one in key(einsum):
+                groups.setdefault(one, []).append(k)
+        return groups
