@@ -41,3 +41,13 @@ def select(condition: Constraint | Sequence[Constraint], then: Expr | float, oth
 def names(prefix: str, count: int) -> list[str]:
     """`["i0", "i1", ...]`: distinct dimension names."""
     return [f"{prefix}{k}" for k in range(count)]
+
+
+def normalize(axis: int, rank: int) -> int:
+    """A non-negative axis; a scalar has axis 0 and -1."""
+    return axis % max(rank, 1)
+
+
+def scaled(value: Expr, factor: float | int | complex) -> Expr:
+    """`value * factor`, without the multiplication by 1."""
+    return value if factor == 1 else apply("mul", value, factor)

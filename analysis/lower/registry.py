@@ -19,8 +19,8 @@ Rule: TypeAlias = Callable[[Builder, OpCall], Results]
 
 _RULES: dict[str, Rule] = {}
 _FAMILIES = (
-    "elementwise", "views", "movement", "creation", "reductions", "scans", "contractions", "convolution", "pooling", "normalization",
-    "attention", "losses", "recurrent", "indexing", "sorting", "resampling", "backward",
+    "elementwise", "arithmetic", "views", "movement", "padding", "creation", "reductions", "scans", "contractions", "distances", "convolution",
+    "pooling", "normalization", "softmax", "attention", "losses", "recurrent", "indexing", "scatter", "sorting", "resampling", "backward",
 )  # fmt: skip
 
 
