@@ -73,14 +73,15 @@ def file_digest(path: str | Path) -> str:
 
 
 @memoized
-def rules_version() -> str:
-    """A hash of our own sources and chip data: what was computed by other rules is not read back."""
+def rules_version(*parts: str) -> str:
+    """A hash of our own sources and chip data, or of parts of `analysis/`: results of other rules are not read back."""
     analysis = Path(__file__).parent
+    folders = [analysis / part for part in parts] or [analysis, analysis.parent / "hardware"]
     state = hashlib.sha256()
-    for folder in (analysis, analysis.parent / "hardware"):
+    for folder in folders:
         for path in sorted(folder.rglob("*")):
             if path.suffix in (".py", ".toml"):
-                state.update(path.relative_to(folder).as_posix().encode())
+                state.update(path.relative_to(analysis.parent).as_posix().encode())
                 state.update(path.read_bytes())
     return state.hexdigest()[:20]
 

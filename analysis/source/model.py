@@ -84,18 +84,3 @@ class Discovery:
 
     targets: tuple[Target, ...]
     problems: tuple[Problem, ...]
-
-
-def to_json(spec: Spec) -> object:
-    """A spec as JSON: scalars as they are, the rest as one-key objects (tensor, list, tuple, dict)."""
-    match spec:
-        case TensorSpec():
-            return {"tensor": {"dtype": spec.dtype, "shape": list(spec.shape)}}
-        case ListSpec():
-            return {"list": [to_json(item) for item in spec.items]}
-        case TupleSpec():
-            return {"tuple": [to_json(item) for item in spec.items]}
-        case DictSpec():
-            return {"dict": [[key, to_json(item)] for key, item in spec.items]}
-        case _:
-            return spec

@@ -1,0 +1,94 @@
+"""The catalogue of codes, and the findings that follow from a target's report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+from sollens.analysis.report import Finding, TargetReport
+from sollens.analysis.trace.schema import Problem as TraceProblem
+from sollens.hardware.units import format_percent, format_ratio, format_seconds
+
+# A finding that saves less than this share of the program's time is not worth a mark in the editor.
+SMALLEST_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A code of docs/diagnostics.md: whether it is a problem of the analysis or headroom of the program."""
+
+    name: str
+    kind: Literal["problem", "finding"]
+    says: str
+
+
+CODES = {
+    code.name: code
+    for code in (
+        Code("syntax-error", "problem", "the file is no Python"),
+        Code("missing-shapes", "problem", "no example shapes for a class or function"),
+        Code("bad-pragma", "problem", "a `# sol:` line that cannot be read"),
+        Code("bad-config", "problem", "a mistake in [tool.sollens]"),
+        Code("excluded", "problem", "the file is excluded in [tool.sollens]"),
+        Code("file-missing", "problem", "the file is not there or not readable"),
+        Code("interpreter-missing", "problem", "the chosen Python is not there or does not start"),
+        Code("framework-missing", "problem", "torch or jax is not installed in the chosen Python"),
+        Code("import-error", "problem", "importing the file failed"),
+        Code("config-missing", "problem", "a pretrained model's configuration is not on disk"),
+        Code("constructor-failed", "problem", "building the module failed"),
+        Code("inputs-failed", "problem", "building the example inputs failed"),
+        Code("forward-failed", "problem", "running on the example inputs failed"),
+        Code("data-dependent", "problem", "control flow or a shape depends on values"),
+        Code("deadline", "problem", "the trace took longer than allowed"),
+        Code("memory-limit", "problem", "the trace needed more memory than allowed"),
+        Code("process-exit", "problem", "the file's code ended the process"),
+        Code("process-crash", "problem", "the file's code crashed the process"),
+        Code("needs-gpu", "problem", "the file's code needs an accelerator"),
+        Code("too-many-operators", "problem", "the program is longer than the limit"),
+        Code("partial", "problem", "an operator whose work is not known"),
+        Code("validation-failed", "problem", "the lowered program did not reproduce the original"),
+        Code("worker-died", "problem", "the analysis process ended"),
+        Code("internal-error", "problem", "a bug of ours"),
+        Code("fusion-headroom", "finding", "one fused kernel would be faster"),
+        Code("precision", "finding", "a lower precision would be faster"),
+        Code("target-out-of-reach", "finding", "the target latency is below the bound"),
+    )
+}
+
+
+def complete(report: TargetReport, lowering_problems: Sequence[TraceProblem] = ()) -> TargetReport:
+    """The report with the findings that its own numbers imply, where the bounds did not state them already."""
+    found = list(report.findings)
+    stated = {finding.code for finding in found}
+    if "fusion-headroom" not in stated:
+        found += _fusion(report)
+    if "target-out-of-reach" not in stated:
+        found += _out_of_reach(report)
+    reasons = [problem.message for problem in lowering_problems if problem.message not in report.partial]
+    return msgspec.structs.replace(report, findings=found, partial=[*report.partial, *reasons])
+
+
+def _fusion(report: TargetReport) -> list[Finding]:
+    fused, unfused = report.time_s.fused, report.time_s.unfused
+    if unfused <= 0 or (share := (unfused - fused) / unfused) < SMALLEST_SHARE:
+        return []
+    message = (
+        f"{report.name}: one fused kernel needs at least {format_seconds(fused)}, operator by operator at least "
+        f"{format_seconds(unfused)} ({format_ratio(unfused / fused) if fused else 'all of it is traffic'}): "
+        f"{format_percent(share)} can go by fusing"
+    )
+    return [Finding(code="fusion-headroom", line=report.line, message=message, saves_s=unfused - fused, share=share)]
+
+
+def _out_of_reach(report: TargetReport) -> list[Finding]:
+    if report.inverse is None or report.inverse.target_s >= report.time_s.fused:
+        return []
+    goal = report.inverse
+    chips = f"chips that meet it: {', '.join(goal.meets)}" if goal.meets else "no known chip reaches it"
+    message = (
+        f"{report.name}: expected {format_seconds(goal.target_s)}, the bound here is "
+        f"{format_seconds(report.time_s.fused)}; {chips}"
+    )
+    return [Finding(code="target-out-of-reach", line=report.line, message=message, saves_s=None, severity="warning")]

@@ -1,0 +1,309 @@
+"""The whole flow in one call: source, trace, lower, bounds, findings. `Pipeline.analyse` gives a file's report.
+
+Problems come with results, never instead of them: a target that cannot be analysed is a problem, the others are still
+reported. Traces and reports are read from the cache where nothing they depend on has changed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from sollens.analysis import findings
+from sollens.analysis.cache import Cache, closure_digests, key, rules_version, unchanged
+from sollens.analysis.interpreter import BadInterpreter, fingerprint
+from sollens.analysis.report import FileReport, Problem, TargetReport
+from sollens.analysis.source import project as projects
+from sollens.analysis.source.dependencies import closure
+from sollens.analysis.source.discover import discover
+from sollens.analysis.source.model import Target
+from sollens.analysis.source.text import UnreadableSource, decode
+from sollens.analysis.tracing import Agents, Traced, TraceFailed
+from sollens.hardware import catalog
+
+if TYPE_CHECKING:
+    from sollens.analysis.lower.lower import Lowered
+
+Progress = Callable[[str, str], None]
+EinsumFormat = Literal["text", "dot", "json"]
+
+
+class Request(msgspec.Struct, kw_only=True, frozen=True):
+    """One file to analyse. `text` is the editor's; without it the file is read. Times in seconds, memory in bytes.
+
+    `hardware` and `target_s` give way to the pragma's, unless `explicit`.
+    """
+
+    path: str
+    interpreter: str
+    hardware: str = "h100-sxm"
+    precision: str = "as-written"
+    text: str | None = None
+    version: int | None = None
+    target_s: float | None = None
+    root: str | None = None
+    deadline_s: float = 30.0
+    memory_bytes: int = 4 * 2**30
+    validate: bool = False
+    explicit: bool = False
+
+
+class Cancelled(Exception):
+    """The request was cancelled."""
+
+
+@dataclass
+class _Clock:
+    """Seconds by stage."""
+
+    stage_s: dict[str, float] = field(default_factory=dict[str, float])
+
+    @contextmanager
+    def stage(self, name: str) -> Generator[None, None, None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stage_s[name] = self.stage_s.get(name, 0.0) + time.perf_counter() - start
+
+
+class _Manifest(msgspec.Struct):
+    """What a trace was recorded from besides the file itself, and the entry it is kept in."""
+
+    files: dict[str, str]
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """A target's place in the cache: the name of its manifest, and of its trace where that is still valid."""
+
+    manifest: str
+    trace: str | None
+
+
+class Pipeline:
+    """Analyses files with warm agents and a cache; safe to use from several threads."""
+
+    def __init__(self, cache: Cache | None = None, agents: Agents | None = None) -> None:
+        self.cache = cache or Cache()
+        self.agents = agents or Agents()
+
+    def close(self) -> None:
+        """End the agents."""
+        self.agents.close()
+
+    def analyse(
+        self, request: Request, progress: Progress | None = None, cancel: threading.Event | None = None
+    ) -> FileReport:
+        """The report of a file; raises Cancelled, and catalog.UnknownTarget for hardware that no file describes."""
+        return _Run(self, request, progress or _silent, cancel or threading.Event()).report()
+
+    def lowered(self, request: Request, cancel: threading.Event | None = None) -> tuple[list[Lowered], list[Problem]]:
+        """The IR programs of a file's targets, and why others are missing."""
+        return _Run(self, request, _silent, cancel or threading.Event()).lowered()
+
+    def ir(self, request: Request, cancel: threading.Event | None = None) -> tuple[str, list[Problem]]:
+        """The Affine Loop IR of a file's targets as text."""
+        from sollens.analysis.ir.text_print import to_text
+
+        programs, problems = self.lowered(request, cancel)
+        return "\n".join(to_text(one.program) for one in programs), problems
+
+    def einsum(
+        self, request: Request, form: EinsumFormat = "text", cancel: threading.Event | None = None
+    ) -> tuple[str, list[Problem]]:
+        """The einsum DAG of a file's targets."""
+        from sollens.analysis.einsum import lift, show
+
+        printer = {"text": show.to_text, "dot": show.to_dot, "json": show.to_json}[form]
+        programs, problems = self.lowered(request, cancel)
+        return "\n".join(printer(lift.lift(one.program, one.values)) for one in programs), problems
+
+
+class _Run:
+    """One request."""
+
+    def __init__(self, pipeline: Pipeline, request: Request, progress: Progress, cancel: threading.Event) -> None:
+        self.pipeline = pipeline
+        self.cache = pipeline.cache
+        self.request = request
+        self.progress = progress
+        self.cancel = cancel
+        self.path = Path(request.path).absolute()
+        self.root = Path(request.root).absolute() if request.root else None
+        self.problems: list[Problem] = []
+        self.source = _Clock()
+        self.text = ""
+
+    def report(self) -> FileReport:
+        """Every target's report."""
+        reports: list[TargetReport] = []
+        for target in self.targets():
+            clock = _Clock(dict(self.source.stage_s))
+            start = time.perf_counter() - sum(clock.stage_s.values())
+            try:
+                report = self.analysed(target, clock)
+            except TraceFailed as failure:
+                self.problems += [_located(p, self.path, target) for p in failure.problems]
+                continue
+            clock.stage_s["total"] = time.perf_counter() - start
+            reports.append(msgspec.structs.replace(report, stage_s=clock.stage_s))
+        return FileReport(path=self.request.path, problems=self.problems, targets=reports)
+
+    def lowered(self) -> tuple[list[Lowered], list[Problem]]:
+        programs: list[Lowered] = []
+        for target in self.targets():
+            clock = _Clock()
+            try:
+                programs.append(self.lower(self.trace(target, self.locate(target), clock), clock))
+            except TraceFailed as failure:
+                self.problems += [_located(p, self.path, target) for p in failure.problems]
+        return programs, self.problems
+
+    def targets(self) -> tuple[Target, ...]:
+        """The targets that the source names; what hinders them goes to the problems."""
+        self.enter("source")
+        with self.source.stage("source"):
+            try:
+                self.text = self.request.text if self.request.text is not None else decode(self.path.read_bytes())
+            except UnreadableSource as error:
+                self.problems.append(error.problem)
+                return ()
+            except OSError as error:
+                message = f"expected a readable file at {self.path}, found {error.strerror or error}: save it again"
+                self.problems.append(Problem(code="file-missing", line=1, message=message, severity="error"))
+                return ()
+            project = projects.find(self.path, self.root)
+            if project.excludes(self.path):
+                message = f"{self.path.name} is excluded by tool.sollens.exclude of {project.root}/pyproject.toml"
+                self.problems.append(Problem(code="excluded", line=1, message=message, severity="information"))
+                return ()
+            found = discover(self.text, self.path, project)
+            self.problems += found.problems
+        if found.targets:
+            with self.source.stage("environment"):
+                try:
+                    self.environment = fingerprint(self.request.interpreter)
+                except BadInterpreter as error:
+                    self.problems.append(error.problem)
+                    return ()
+        return found.targets
+
+    # --- one target ---
+
+    def analysed(self, target: Target, clock: _Clock) -> TargetReport:
+        """The target's report, from the cache or anew."""
+        hardware = catalog.load(self.hardware_of(target))
+        with clock.stage("cache"):
+            located = self.locate(target)
+            known = self.cached_report(target, located)
+        if known is not None:
+            return known
+        traced = self.trace(target, located, clock)
+        lowered = self.lower(traced, clock)
+        self.enter("bounds")
+        with clock.stage("bounds"):
+            from sollens.analysis.bounds.assess import assess
+
+            report = assess(traced.trace, lowered, hardware, self.request.precision, self.target_s_of(target))
+        with clock.stage("findings"):
+            report = findings.complete(report, lowered.problems)
+        if traced.entry is not None:
+            self.cache.put(self.report_key(target, traced.entry), report)
+        return report
+
+    def hardware_of(self, target: Target) -> str:
+        """The chip's id; a pragma's unknown one is a problem and the request's is taken."""
+        named = target.shapes.hardware if target.shapes and not self.request.explicit else None
+        if named is None:
+            return self.request.hardware
+        try:
+            return catalog.load(named).id
+        except catalog.UnknownTarget as error:
+            message = f"pragma of {target.name}: {error}; {self.request.hardware} is used"
+            self.problems.append(Problem(code="bad-pragma", line=target.line, message=message))
+            return self.request.hardware
+
+    def target_s_of(self, target: Target) -> float | None:
+        """The latency to reach, in seconds."""
+        named = target.shapes.target_s if target.shapes else None
+        if self.request.explicit and self.request.target_s is not None:
+            return self.request.target_s
+        return named if named is not None else self.request.target_s
+
+    def locate(self, target: Target) -> _Located:
+        """Where the target's trace is kept, if it still holds."""
+        name = key(
+            "manifest", rules_version("trace", "source"), str(self.path), self.text, msgspec.to_builtins(target),
+            self.environment, str(self.root),
+        )  # fmt: skip
+        manifest = self.cache.get_as(name, _Manifest)
+        if manifest is None or not unchanged(manifest.files):
+            return _Located(name, None)
+        return _Located(name, manifest.trace)
+
+    def report_key(self, target: Target, trace: str) -> str:
+        """The cache name of a report; a trace's name stands for all that it was recorded from."""
+        settings = (self.hardware_of(target), self.request.precision, self.target_s_of(target), self.request.validate)
+        return key("report", rules_version(), trace, *settings)
+
+    def cached_report(self, target: Target, located: _Located) -> TargetReport | None:
+        if located.trace is None:
+            return None
+        return self.cache.get_as(self.report_key(target, located.trace), TargetReport)
+
+    def trace(self, target: Target, located: _Located, clock: _Clock) -> Traced:
+        """The target's trace, from the cache or from the agent; raises TraceFailed."""
+        with clock.stage("cache"):
+            traced = Traced.read(self.cache, located.trace)
+        if traced is not None:
+            return traced
+        self.enter("trace", target.name)
+        with clock.stage("trace"):
+            roots = [self.root] if self.root else []
+            # Hashed before the run: a file that changes during it must not pass for the one that was traced.
+            files = closure_digests(str(path) for path in closure(self.text, self.path, roots))
+            traced = self.pipeline.agents.trace(
+                interpreter=self.request.interpreter, path=self.path, text=self.text, target=target, root=self.root,
+                deadline_s=self.request.deadline_s, memory_bytes=self.request.memory_bytes, cancel=self.cancel,
+            )  # fmt: skip
+        self.check()
+        with clock.stage("cache"):
+            entry = key("trace", located.manifest, files)
+            traced = traced.kept(self.cache, entry)
+            self.cache.put(located.manifest, _Manifest(files=files, trace=entry))
+        return traced
+
+    def lower(self, traced: Traced, clock: _Clock) -> Lowered:
+        """The IR program of a trace."""
+        self.enter("lower")
+        with clock.stage("lower"):
+            from sollens.analysis.lower.lower import lower
+
+            return lower(traced.trace)
+
+    def enter(self, stage: str, what: str = "") -> None:
+        """Report a stage; raises Cancelled."""
+        self.check()
+        doing = {"source": "Reading", "trace": "Tracing", "lower": "Lowering", "bounds": "Bounding"}.get(stage, stage)
+        self.progress(stage, f"{doing} {what or self.path.name}")
+
+    def check(self) -> None:
+        if self.cancel.is_set():
+            raise Cancelled(str(self.path))
+
+
+def _located(problem: Problem, path: Path, target: Target) -> Problem:
+    """A problem without a place in this file stands at the target."""
+    return problem if problem.line > 0 else msgspec.structs.replace(problem, line=target.line)
+
+
+def _silent(stage: str, message: str) -> None:
+    return None

@@ -1,0 +1,153 @@
+"""Traces on demand: from a warm agent per interpreter, or from the cache."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sollens.analysis.cache import Cache
+from sollens.analysis.report import Problem
+from sollens.analysis.source.model import DictSpec, ListSpec, Shapes, Spec, Target, TensorSpec, TupleSpec
+from sollens.analysis.trace.schema import Problem as TraceProblem
+from sollens.analysis.trace.schema import Trace, from_json
+
+if TYPE_CHECKING:
+    from sollens.analysis.trace.host import AgentHost
+
+
+class TraceFailed(Exception):
+    """No trace: the problems say why."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(problem.message for problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A trace, and the cache entry it is kept in (None before it was kept)."""
+
+    trace: Trace
+    entry: str | None = None
+
+    def kept(self, cache: Cache, entry: str) -> Traced:
+        """The same trace after it was put into the cache."""
+        if cache.enabled:
+            cache.put(entry, self.trace.to_json().encode())
+        return Traced(self.trace, entry)
+
+    @staticmethod
+    def read(cache: Cache, entry: str | None) -> Traced | None:
+        """The trace of a cache entry; one that does not read is removed and counts as missing."""
+        data = cache.get(entry) if entry is not None else None
+        if data is None or entry is None:
+            return None
+        try:
+            return Traced(from_json(data), entry)
+        except (ValueError, TypeError, KeyError):
+            cache.discard(entry)
+            return None
+
+
+class Agents:
+    """One host of warm agents per interpreter, started when first asked."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, AgentHost] = {}
+        self._lock = threading.Lock()
+
+    def host(self, interpreter: str) -> AgentHost:
+        """The host of an interpreter."""
+        from sollens.analysis.trace.host import AgentHost
+
+        with self._lock:
+            if interpreter not in self._hosts:
+                self._hosts[interpreter] = AgentHost(interpreter)
+            return self._hosts[interpreter]
+
+    def warm(self, interpreter: str) -> None:
+        """Start the agent of an interpreter, so that the first trace does not wait for its imports."""
+        self.host(interpreter).warm()
+
+    def close(self) -> None:
+        """End every agent."""
+        with self._lock:
+            for host in self._hosts.values():
+                host.close()
+            self._hosts.clear()
+
+    def trace(
+        self, *, interpreter: str, path: Path, text: str, target: Target, root: Path | None, deadline_s: float,
+        memory_bytes: int, cancel: threading.Event,
+    ) -> Traced:  # fmt: skip
+        """Record a target's trace; raises TraceFailed."""
+        from sollens.analysis.trace.host import TraceRequest
+
+        reply = self.host(interpreter).trace(
+            TraceRequest(
+                path=str(path), text=text, target=agent_target(target), paths=[str(root)] if root else [],
+                deadline_s=deadline_s, memory_bytes=memory_bytes,
+            ),
+            cancel=cancel,
+        )  # fmt: skip
+        if reply.trace is None:
+            raise TraceFailed([in_file(problem, path, target) for problem in reply.problems])
+        return Traced(reply.trace)
+
+
+def in_file(problem: TraceProblem, path: Path, target: Target) -> Problem:
+    """An agent's problem as one of this file: where it lies elsewhere, it stands at the target and names the place."""
+    message, line, column = problem.message, problem.line, problem.column
+    if problem.file and Path(problem.file) != path:
+        message = f"{message} (in {problem.file}:{problem.line})"
+        line, column = target.line, 0
+    return Problem(
+        code=problem.code,
+        line=line or target.line,
+        column=column,
+        message=message,
+        detail=problem.detail,
+        severity="error",
+    )
+
+
+def agent_target(target: Target) -> dict[str, Any]:
+    """The target as the agent's request has it."""
+    shapes = target.shapes
+    common: dict[str, Any] = {
+        "name": target.name,
+        "line": target.line,
+        "frontend": target.frontend,
+        "mode": target.mode,
+    }
+    if shapes is None:
+        return {"kind": "kernelbench", **common}
+    return {"kind": target.kind, **common, **_values(shapes)}
+
+
+def _values(shapes: Shapes) -> dict[str, Any]:
+    return {
+        "inputs": [{"name": name, **_named(spec)} for name, spec in shapes.inputs],
+        "init": [_value(spec) for spec in shapes.init_args],
+        "init_kwargs": {name: _value(spec) for name, spec in shapes.init_kwargs},
+    }
+
+
+def _named(spec: Spec) -> dict[str, Any]:
+    return _value(spec) if isinstance(spec, TensorSpec) else {"value": _value(spec)}
+
+
+def _value(spec: Spec) -> Any:
+    match spec:
+        case TensorSpec():
+            return {"dtype": spec.dtype, "shape": list(spec.shape)}
+        case ListSpec():
+            return [_value(item) for item in spec.items]
+        case TupleSpec():
+            return {"tuple": [_value(item) for item in spec.items]}
+        case DictSpec():
+            return {"dict": [[name, _value(item)] for name, item in spec.items]}
+        case _:
+            return spec
