@@ -1,0 +1,102 @@
+"""One analysis of one text by the worker: what is asked, and every way it can fail as a problem to show."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from sollens.analysis.report import FileReport, Problem, decode_file
+from sollens.server.codes import PROBLEMS
+from sollens.server.configuration import Surroundings
+from sollens.server.worker import Progress, Worker, WorkerDied, WorkerError, WorkerSilent
+
+# The deadline is the trace's; every stage behind it may take this long without a word before the worker counts as hung.
+_SILENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A text to analyse. A file that was just saved must be on disk; a text that was never saved need not be."""
+
+    path: Path
+    text: str
+    version: int
+    must_exist: bool
+
+
+class _Text(msgspec.Struct, frozen=True):
+    text: str
+
+
+async def analyse(
+    worker: Worker,
+    source: Source,
+    surroundings: Surroundings,
+    root: Path | None,
+    on_progress: Callable[[Progress], None],
+) -> FileReport:
+    """The report on `source`. What goes wrong is a problem in it; only cancellation is raised."""
+    disk = await asyncio.to_thread(_compare, source)
+    if disk == "missing" and source.must_exist:
+        return _failed(source, "file-missing", f"expected the saved file {source.path}, found none: it was moved or deleted")
+    if surroundings.interpreter.missing:
+        return _failed(source, "interpreter-missing", surroundings.interpreter.missing)
+    params = _params(source, surroundings, root, on_disk=disk == "same")
+    silence_s = surroundings.settings.deadline_s + _SILENCE_S
+    try:
+        answer = await worker.request("analyse", params, on_progress=on_progress, silence_s=silence_s)
+        return decode_file(answer)
+    except WorkerDied as problem:
+        return _failed(source, "worker-died", f"the analysis ended before it answered: {problem}")
+    except WorkerSilent:
+        return _failed(source, "deadline", f"the analysis did not answer within {silence_s:g} s and was ended")
+    except WorkerError as problem:
+        known = problem.code in PROBLEMS
+        return _failed(source, problem.code if known else "internal-error", problem.message or problem.code)
+    except msgspec.MsgspecError as problem:
+        return _failed(source, "internal-error", f"expected a report from the analysis, found something else: {problem}")
+
+
+async def program_text(
+    worker: Worker, method: Literal["ir", "einsum"], source: Source, surroundings: Surroundings, root: Path | None
+) -> str:
+    """The program of `source` in one of its textual forms; raises WorkerDied, WorkerSilent and WorkerError."""
+    disk = await asyncio.to_thread(_compare, source)
+    params = _params(source, surroundings, root, on_disk=disk == "same")
+    answer = await worker.request(method, params, silence_s=surroundings.settings.deadline_s + _SILENCE_S)
+    return msgspec.json.decode(answer, type=_Text).text
+
+
+def _compare(source: Source) -> Literal["same", "other", "missing"]:
+    """Whether the disk holds the text: then the worker reads it there, and tracebacks name the real file."""
+    try:
+        found = source.path.read_bytes()
+    except FileNotFoundError:
+        return "missing"
+    except OSError:
+        return "other"
+    return "same" if found == source.text.encode("utf-8", "surrogatepass") else "other"
+
+
+def _params(source: Source, surroundings: Surroundings, root: Path | None, *, on_disk: bool) -> dict[str, Any]:
+    settings = surroundings.settings
+    return {
+        "path": str(source.path),
+        "text": None if on_disk else source.text,
+        "version": source.version,
+        "hardware": settings.hardware,
+        "precision": settings.precision,
+        "target_s": settings.target_s,
+        "interpreter": surroundings.interpreter.path,
+        "root": None if root is None else str(root),
+        "deadline_s": settings.deadline_s,
+        "memory_bytes": settings.memory_bytes,
+        "validate": settings.validate_enabled,
+    }
+
+
+def _failed(source: Source, code: str, message: str) -> FileReport:
+    problem = Problem(code=code, line=1, message=message, severity="error")
+    return FileReport(path=str(source.path), problems=[problem], targets=[])

@@ -1,0 +1,47 @@
+"""What is shown of a chip: its name, how its memory is called, one line of its limits."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from sollens.hardware import catalog
+from sollens.hardware.target import Target
+from sollens.hardware.units import format_bytes, format_rate
+
+# A stack of high-bandwidth memory has a bus of 1024 bits; GDDR and LPDDR chips together have 512 at most.
+_HBM_BUS_BITS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """A chip as an editor shows it."""
+
+    id: str
+    name: str
+    memory: str
+    description: str
+    detail: str
+
+
+@cache
+def chip(chip_id: str) -> Chip:
+    """The chip of an id of the catalog; reads a file the first time. Raises catalog.UnknownTarget."""
+    target = catalog.load(chip_id)
+    bus = target.bus_width_bits
+    return Chip(
+        id=target.id,
+        name=target.name,
+        memory="DRAM" if bus is not None and bus.value < _HBM_BUS_BITS else "HBM",
+        description=f"{target.vendor} {target.architecture}",
+        detail=_detail(target),
+    )
+
+
+def all_chips() -> list[Chip]:
+    return [chip(chip_id) for chip_id in catalog.ids()]
+
+
+def _detail(target: Target) -> str:
+    peaks = sorted(target.matmul_peak_flop_per_s.items(), key=lambda item: item[1].value)
+    shown = [f"{name} {format_rate(peak.value, 'FLOP/s')}" for name, peak in peaks if name in ("float32", "tf32", "bfloat16")]
+    memory = f"{format_rate(target.bandwidth_bytes_per_s.value, 'byte/s')}, {format_bytes(target.capacity_bytes.value)}"
+    return " · ".join([memory, *shown])

@@ -1,0 +1,37 @@
+"""Everything known about the line under the cursor."""
+
+from sollens.server.features.inlay_hints import shown_row
+from sollens.server.render import (
+    assumptions,
+    bounds_table,
+    code,
+    headline,
+    inverse_table,
+    operators,
+    provenance,
+    resource_table,
+    work,
+)
+from sollens.server.results import Result
+
+
+def hover(result: Result | None, line: int) -> str | None:
+    """Markdown for a 0-based line, None where nothing is known about it."""
+    if result is None:
+        return None
+    original = result.anchor.original_line(line)
+    rows = result.rows_by_line().get(original + 1) if original is not None else None
+    if not rows:
+        return None
+    row = shown_row(rows)
+    target = row.target
+    parts = [headline(row, result)]
+    if row.line.resources:
+        parts.append(resource_table(row.line.resources, result.chip.memory))
+    parts += [bounds_table(row), work(row.line), operators(row.line)]
+    if len(rows) > 1:
+        parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))
+    if target.inverse is not None:
+        parts.append(inverse_table(target.inverse))
+    parts += [assumptions(target, result), provenance(target)]
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,199 @@
+"""Texts of hints, hovers and tooltips, from rows of a report. Markdown here holds no raw text of the user's."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from sollens.analysis.report import Inverse, LineRow, Resource, TargetReport
+from sollens.hardware.units import (
+    format_bound_seconds,
+    format_bytes,
+    format_flop,
+    format_intensity,
+    format_macs,
+    format_percent,
+    format_rate,
+    format_ratio,
+    format_seconds,
+)
+from sollens.server.results import Result, Row
+
+LONGEST_LABEL = 25
+_MOST_OPERATORS = 8
+_PIPES = {
+    "float64": "FP64",
+    "float32": "FP32",
+    "tf32": "TF32",
+    "bfloat16": "BF16",
+    "float16": "FP16",
+    "float16_acc32": "FP16",
+    "float8": "FP8",
+    "float8_acc32": "FP8",
+    "float6": "FP6",
+    "float4": "FP4",
+}
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~!])")
+
+
+def limit_name(limit: str, memory: str) -> str:
+    """A limit in a word: "memory" is the kind of memory, "matmul:tf32" is TF32."""
+    if limit == "memory":
+        return memory
+    kind, _, pipe = limit.partition(":")
+    return _PIPES.get(pipe, pipe.upper()) if kind == "matmul" and pipe else limit
+
+
+def hint_label(row: LineRow, *, memory: str, checked: bool) -> str:
+    """The text at the end of a line: bound, limit, count, and "?" when the program behind it was not validated.
+
+    At most LONGEST_LABEL characters: the count goes first, then the limit.
+    """
+    mark = "" if checked else "?"
+    bound = format_bound_seconds(row.time_s)
+    limit = f" · {limit_name(row.limit, memory)}" if row.limit and row.time_s > 0 else ""
+    count = f" ×{row.count}" if row.count > 1 else ""
+    for label in (bound + limit + count, bound + limit, bound):
+        if len(label + mark) <= LONGEST_LABEL:
+            return label + mark
+    return bound[:LONGEST_LABEL]
+
+
+def is_checked(target: TargetReport) -> bool:
+    return target.validation.status in ("validated", "by-kernel")
+
+
+def escape(text: str) -> str:
+    """Text as Markdown that shows it unchanged, on one line."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def code(text: str) -> str:
+    """Text as Markdown code on one line."""
+    return f"`{' '.join(text.replace('`', chr(39)).split())}`"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def headline(row: Row, result: Result) -> str:
+    """What the number is, where it holds and what limits it."""
+    line = row.line
+    name = {"op": "This line", "module": "This sub-module", "total": code(row.target.name)}[line.kind]
+    if line.time_s == 0:
+        return f"{name} is **free**: no work and no traffic of its own."
+    limit = limit_name(line.limit, result.chip.memory)
+    once = f" for each of {line.count} runs" if line.count > 1 else ""
+    return f"{name}: **{format_bound_seconds(line.time_s)}**{once} on {escape(result.chip.name)}, limited by {escape(limit)}."
+
+
+def bounds_table(row: Row) -> str:
+    """Every fidelity that is known: one fused kernel, with finite caches, operator by operator."""
+    times = row.target.time_s
+    traffic = row.target.bytes
+    if row.line.kind == "total" and row.line.line in (row.target.line, row.target.forward_line):
+        rows = [
+            ("fused", format_bound_seconds(times.fused), format_bytes(traffic.compulsory)),
+            ("cache-aware", _seconds(times.cache_aware), _bytes(traffic.cache_aware)),
+            ("best plan found", _plan(times.plan), _bytes(traffic.plan)),
+            ("unfused", format_seconds(times.unfused), format_bytes(traffic.unfused)),
+        ]
+        return table(("bound", "time", "traffic"), [each for each in rows if each[1]])
+    rows = [("fused", format_bound_seconds(row.line.time_s), format_bytes(row.line.bytes))]
+    if row.line.unfused_s is not None:
+        rows.append(("unfused", format_seconds(row.line.unfused_s), ""))
+    return table(("bound", "time", "traffic"), rows)
+
+
+def resource_table(resources: Sequence[Resource], memory: str) -> str:
+    """What each resource alone would take, the limiting one first."""
+    ordered = sorted(resources, key=lambda resource: -resource.time_s)
+    rows = [
+        (
+            limit_name(resource.name, memory),
+            format_bytes(resource.amount) if resource.name == "memory" else format_flop(resource.amount),
+            format_rate(resource.peak_per_s, "byte/s" if resource.name == "memory" else "FLOP/s"),
+            format_seconds(resource.time_s),
+        )
+        for resource in ordered
+    ]
+    return table(("resource", "work", "peak", "time"), rows)
+
+
+def work(row: LineRow) -> str:
+    """MACs, vector operations, bytes, intensity and share of a line."""
+    facts = [format_macs(row.macs), f"{format_flop(row.vector_ops)} of vector operations", format_bytes(row.bytes)]
+    if row.bytes:
+        facts.append(format_intensity((2 * row.macs + row.vector_ops) / row.bytes))
+    if row.kind != "total":
+        facts.append(f"{format_percent(row.share)} of all lines")
+    if row.count > 1:
+        facts.append(f"×{row.count}")
+    return " · ".join(facts)
+
+
+def operators(row: LineRow) -> str:
+    if not row.operators:
+        return ""
+    names = list(dict.fromkeys(row.operators))
+    more = f" and {len(names) - _MOST_OPERATORS} more" if len(names) > _MOST_OPERATORS else ""
+    return "Operators: " + ", ".join(code(name) for name in names[:_MOST_OPERATORS]) + more
+
+
+def inverse_table(inverse: Inverse) -> str:
+    """Which rates the target latency needs, and which chips have them."""
+    rows = [
+        (
+            escape(row.resource),
+            format_rate(row.needed_per_s, row.unit),
+            format_rate(row.available_per_s, row.unit),
+            format_ratio(row.ratio),
+        )
+        for row in inverse.rows
+    ]
+    meets = ", ".join(code(name) for name in inverse.meets) or "no known chip"
+    reach = "" if inverse.reachable else " No known hardware reaches it."
+    text = f"For **{format_seconds(inverse.target_s)}**:{reach}\n\n"
+    return text + table(("resource", "needed", "this chip", "ratio"), rows) + f"\n\nMet by: {meets}"
+
+
+def provenance(target: TargetReport) -> str:
+    """How far the program behind the numbers was checked."""
+    validation = target.validation
+    sizes = ", ".join(f"{name}={size}" for name, size in validation.sizes.items())
+    error = f", largest relative error {validation.max_rel_error:.1e}" if validation.max_rel_error is not None else ""
+    reason = f": {validation.reason}" if validation.reason else ""
+    match validation.status:
+        case "validated":
+            return escape(f"Validated against the original{f' at {sizes}' if sizes else ''}{error}.")
+        case "by-kernel":
+            return escape(f"Validated kernel by kernel{f' at {sizes}' if sizes else ''}{error}.")
+        case "failed":
+            return escape(f"Validation failed{reason}: no number is shown.")
+        case "not-validated":
+            return escape(f"Not validated{reason}.")
+
+
+def assumptions(target: TargetReport, result: Result) -> str:
+    """Shapes, types, precision and interpreter that the numbers stand on, as a list."""
+    facts = [*target.assumptions]
+    facts.append(f"Hardware {result.chip.name}, precision {target.precision or result.settings.precision}.")
+    if result.interpreter.path:
+        facts.append(f"Interpreter {result.interpreter.path} (from {result.interpreter.origin}).")
+    if target.confidence != "high":
+        facts.append(f"Confidence: {target.confidence}.")
+    facts += [f"Partial: {reason}" for reason in target.partial]
+    return "\n".join(f"- {escape(fact)}" for fact in facts)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else format_bound_seconds(seconds)
+
+
+def _plan(seconds: float | None) -> str:
+    """A plan is attainable, an upper bound: no "at least"."""
+    return "" if seconds is None else format_seconds(seconds)
+
+
+def _bytes(count: int | None) -> str:
+    return "" if count is None else format_bytes(count)

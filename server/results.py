@@ -1,0 +1,93 @@
+"""A report together with where its lines are now: what the features show."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sollens.analysis.report import FileReport, LineRow, Problem, TargetReport
+from sollens.server.anchor import Anchor
+from sollens.server.chips import Chip
+from sollens.server.config import Settings
+from sollens.server.configuration import Surroundings
+from sollens.server.environment import Interpreter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A line of a report and the target that reaches it."""
+
+    line: LineRow
+    target: TargetReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The last report of a document. `version` is that of the text it belongs to; `serial` tells results apart."""
+
+    serial: int
+    version: int
+    report: FileReport
+    anchor: Anchor
+    surroundings: Surroundings
+
+    @property
+    def chip(self) -> Chip:
+        return self.surroundings.chip
+
+    @property
+    def settings(self) -> Settings:
+        return self.surroundings.settings
+
+    @property
+    def interpreter(self) -> Interpreter:
+        return self.surroundings.interpreter
+
+    def line_now(self, line: int) -> int | None:
+        """The 0-based line of the document where the report's 1-based `line` is, None when it was edited."""
+        return self.anchor.line_now(line - 1)
+
+    def rows(self) -> Iterator[Row]:
+        """All lines of all targets, headers of targets included; none of a target that failed its validation."""
+        for target in self.report.targets:
+            if target.validation.status == "failed":
+                continue
+            if not any(row.line == target.line for row in target.lines):
+                yield Row(line=_total(target), target=target)
+            for row in target.lines:
+                yield Row(line=row, target=target)
+
+    def rows_by_line(self) -> dict[int, list[Row]]:
+        """The rows of each 1-based line, the slowest first."""
+        lines: dict[int, list[Row]] = {}
+        for row in self.rows():
+            lines.setdefault(row.line.line, []).append(row)
+        for rows in lines.values():
+            rows.sort(key=lambda row: -row.line.time_s)
+        return lines
+
+    def problems(self) -> list[Problem]:
+        """The report's problems, and one for each target that failed its validation."""
+        failed = [target for target in self.report.targets if target.validation.status == "failed"]
+        return self.report.problems + [
+            Problem(
+                code="validation-failed",
+                line=target.line,
+                message=f"{target.name}: no number is shown, because the analysed program did not reproduce the original's outputs",
+                detail=target.validation.reason,
+            )
+            for target in failed
+        ]
+
+
+def _total(target: TargetReport) -> LineRow:
+    return LineRow(
+        line=target.line,
+        time_s=target.time_s.fused,
+        limit=target.limit,
+        share=1.0,
+        macs=target.macs,
+        bytes=target.bytes.compulsory,
+        vector_ops=target.vector_ops,
+        unfused_s=target.time_s.unfused,
+        kind="total",
+        resources=target.resources,
+    )

@@ -1,0 +1,124 @@
+"""A worker that speaks the protocol and computes nothing, for tests of the server.
+
+What it answers stands in the analysed text. A line with `#= 41.2e-6 memory 12` gets a row (seconds, limit, count); a class line with
+such a mark is a target. `#! code message` is a problem there, `#? code share message` a finding. Anywhere: `fake: die`, `fake: garbage`,
+`fake: hang` (until cancelled), `fake: wait FILE` (until the file is there), `fake: failed` (validation).
+Methods and cancellations are appended to $FAKE_WORKER_LOG, one JSON object a line.
+"""
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+
+_ROW = re.compile(r"#= (\S+) (\S+)(?: (\d+))?")
+_PROBLEM = re.compile(r"#! (\S+) (.*)")
+_FINDING = re.compile(r"#\? (\S+) (\S+) (.*)")
+_WAIT = re.compile(r"fake: wait (\S+)")
+
+_out = sys.stdout.buffer
+_lock = threading.Lock()
+_cancelled: set[int] = set()
+
+
+def send(message: dict) -> None:
+    body = json.dumps(message).encode()
+    with _lock:
+        _out.write(len(body).to_bytes(4, "big") + body)
+        _out.flush()
+
+
+def log(entry: dict) -> None:
+    if path := os.environ.get("FAKE_WORKER_LOG"):
+        with _lock, Path(path).open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def report(params: dict, text: str) -> dict:
+    problems, targets, current = [], [], None
+    for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        if found := _ROW.search(line):
+            row = {"line": number, "time_s": float(found[1]), "limit": found[2], "share": 0.5, "count": int(found[3] or 1)}
+            row |= {"macs": 1000, "bytes": 2000, "vector_ops": 10, "unfused_s": 2 * row["time_s"], "operators": ["aten.mm"]}
+            row["resources"] = [
+                {"name": "vector", "amount": 10, "unit": "FLOP", "peak_per_s": 1e12, "time_s": 1e-11},
+                {"name": "memory", "amount": 2000, "unit": "byte", "peak_per_s": 3e12, "time_s": row["time_s"]},
+            ]
+            if line.lstrip().startswith("class "):
+                current = target(line, number, row, params, failed="fake: failed" in text)
+                targets.append(current)
+            elif current is not None:
+                current["lines"].append({**row, "kind": "op"})
+        if found := _PROBLEM.search(line):
+            pragma = "# sol: x=f32[...]" if found[1] == "missing-shapes" else None
+            problems.append({"code": found[1], "line": number, "message": found[2], "severity": "warning", "pragma": pragma})
+        if (found := _FINDING.search(line)) and current is not None:
+            share = float(found[2])
+            finding = {"code": found[1], "line": number, "message": found[3], "saves_s": share * 1e-4, "share": share}
+            current["findings"].append(finding)
+    return {"path": params["path"], "problems": problems, "targets": targets}
+
+
+def target(line: str, number: int, row: dict, params: dict, *, failed: bool) -> dict:
+    name = line.split("class ")[1].split("(")[0].split(":")[0]
+    return {
+        "name": name, "line": number, "frontend": "torch", "macs": 1000, "macs_by_pipe": {"tf32": 1000}, "vector_ops": 10,
+        "flop": 2010, "bytes": {"compulsory": 2000, "cache_aware": 2000, "unfused": 4000},
+        "time_s": {"fused": row["time_s"], "cache_aware": row["time_s"], "unfused": 2 * row["time_s"]},
+        "limit": row["limit"], "confidence": "high", "partial": [],
+        "validation": {"status": "failed" if failed else "validated", "sizes": {"B": 2}, "max_rel_error": 1e-7, "reason": "o[0] differs"},
+        "inverse": {
+            "target_s": params["target_s"], "meets": ["h200"], "reachable": True,
+            "rows": [{"resource": "memory", "needed_per_s": 2e12, "available_per_s": 3e12, "ratio": 0.67, "unit": "byte/s"}],
+        } if params["target_s"] else None,
+        "modules": [], "lines": [], "findings": [], "stage_s": {}, "precision": params["precision"],
+        "assumptions": ["x is float32[8, 512]."], "resources": row["resources"],
+    }  # fmt: skip
+
+
+def answer(message: dict) -> None:
+    request, params = message["id"], message.get("params", {})
+    if message["method"] in ("ir", "einsum"):
+        send({"id": request, "result": {"text": f"{message['method']} of {Path(params['path']).name}"}})
+        return
+    if message["method"] != "analyse":
+        send({"id": request, "result": None})
+        return
+    send({"id": request, "progress": {"stage": "trace", "message": "tracing"}})
+    text = params["text"] if params["text"] is not None else Path(params["path"]).read_bytes().decode()
+    if "fake: die" in text:
+        os._exit(9)
+    if "fake: garbage" in text:
+        with _lock:
+            _out.write(b"hello, world, this is no message\n")
+            _out.flush()
+        return
+    waits = _WAIT.search(text)
+    while ("fake: hang" in text or (waits and not Path(waits[1]).exists())) and request not in _cancelled:
+        time.sleep(0.005)
+    if request in _cancelled:
+        send({"id": request, "error": {"code": "cancelled", "message": ""}})
+    elif found := re.search(r"fake: error (\S+)", text):
+        send({"id": request, "error": {"code": found[1], "message": "as asked"}})
+    else:
+        send({"id": request, "progress": {"stage": "bound", "message": "bounding"}})
+        send({"id": request, "result": report(params, text)})
+
+
+def main() -> None:
+    while len(head := sys.stdin.buffer.read(4)) == 4:
+        message = json.loads(sys.stdin.buffer.read(int.from_bytes(head, "big")))
+        log(message)
+        if message["method"] == "cancel":
+            _cancelled.add(message["params"]["id"])
+        elif message["method"] == "shutdown":
+            break
+        else:
+            threading.Thread(target=answer, args=(message,), daemon=True).start()
+    os._exit(0)
+
+
+main()
