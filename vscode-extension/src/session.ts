@@ -11,6 +11,7 @@ import type { InitializationOptions } from "./settings";
 
 const START_DEADLINE_MS = 60_000;
 const STOP_DEADLINE_MS = 3_000;
+const EXIT_GRACE_MS = 200;
 
 export interface SessionEvents {
   status(params: unknown): void;
@@ -38,7 +39,7 @@ export class Session {
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
         closed: () => {
-          this.end("the connection closed");
+          this.connectionClosed();
           return { action: CloseAction.DoNotRestart, handled: true };
         },
       },
@@ -53,7 +54,7 @@ export class Session {
     try {
       await this.client.start();
     } catch (error) {
-      this.end(String(error));
+      setTimeout(() => this.end(String(error)), EXIT_GRACE_MS).unref();
     } finally {
       clearTimeout(deadline);
     }
@@ -78,6 +79,11 @@ export class Session {
       await this.client.dispose(STOP_DEADLINE_MS).catch((error: unknown) => this.log.warn(`stopping: ${String(error)}`));
     }
     this.kill();
+  }
+
+  /** The process's exit tells more than the closed connection, and comes a moment later. */
+  private connectionClosed(): void {
+    setTimeout(() => this.end("the connection closed"), EXIT_GRACE_MS).unref();
   }
 
   private end(reason: string): void {
