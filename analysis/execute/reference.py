@@ -32,9 +32,9 @@ from sollens.analysis.ir.nodes import (
     Select,
     Statement,
 )
-from sollens.analysis.ir.tensors import TensorType, tensor_types
+from sollens.analysis.ir.tensors import TensorType, points, tensor_types
 
-__all__ = ["MissingInput", "NotExecutable", "OutOfBounds", "TooLarge", "points", "run", "run_all"]
+__all__ = ["MissingInput", "NotExecutable", "OutOfBounds", "TooLarge", "run", "run_all"]
 
 
 def run(
@@ -72,22 +72,6 @@ def run_all(
                 machine.values[d.name] = store(machine.values[d.defined_by], d.dtype)
         machine.run(program.nodes)
     return machine.values
-
-
-def points(nodes: tuple[Node, ...]) -> int:
-    """Domain points of all statements and elements of all call results, loops multiplied, both sides of branches."""
-    total = 0
-    for node in nodes:
-        match node:
-            case Statement():
-                total += max(1, prod(d.extent for d in node.domain))
-            case Call():
-                total += sum(max(1, prod(r.shape)) for r in node.results)
-            case Loop():
-                total += node.index.extent * points(node.body)
-            case Branch():
-                total += points(node.then) + points(node.otherwise)
-    return total
 
 
 @dataclass(slots=True)

@@ -52,3 +52,19 @@ def add_types(types: dict[str, TensorType], nodes: Iterable[Node]) -> None:
                 add_types(types, node.then)
                 add_types(types, node.otherwise)
                 types.update((m.name, types[m.then]) for m in node.results)
+
+
+def points(nodes: Iterable[Node]) -> int:
+    """Domain points of all statements and elements of all call results, loops multiplied, both sides of branches; at least 1 a node."""
+    total = 0
+    for node in nodes:
+        match node:
+            case Statement():
+                total += max(1, prod(d.extent for d in node.domain))
+            case Call():
+                total += sum(max(1, prod(r.shape)) for r in node.results)
+            case Loop():
+                total += max(1, node.index.extent * points(node.body))
+            case Branch():
+                total += 1 + points(node.then) + points(node.otherwise)
+    return total

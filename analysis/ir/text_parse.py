@@ -54,15 +54,21 @@ class _Parser:
         self.text = text
         self.bind = bind
         self.limits = limits
-        self.lines = list(lines(text))
         self.symbols: dict[str, int] = {}
         self.problems: list[TextProblem] = []
+        self.lines: list[Line] = []
+        try:
+            self.lines = list(lines(text, limits.tokens))
+        except Failure as failure:
+            self.fail(failure)
 
     def program(self) -> tuple[Program | None, tuple[TextProblem, ...]]:
         name = "program"
         declarations: list[Declaration] = []
         setup: list[Node] = []
         outputs: list[str] = []
+        if self.problems:
+            return None, tuple(self.problems)
         if not self.lines:
             self.fail(Failure("syntax", Token("end", "", 0), "program NAME(...)", "an empty text"))
             return None, tuple(self.problems)
@@ -106,6 +112,8 @@ class _Parser:
             symbol = cursor.identifier("a symbol")
             if symbol in self.symbols:
                 raise Failure("duplicate-name", token, "each symbol bound once")
+            if len(self.symbols) >= self.limits.symbols:
+                raise Failure("limit", token, f"at most {self.limits.symbols} symbols")
             cursor.expect("=")
             value = cursor.extent()
             self.symbols[symbol] = self.bind.get(symbol, value)
@@ -140,7 +148,8 @@ class _Block:
         """Each line of this block; the nested blocks of a line must have been taken by `nested` before the next."""
         lines = self.parser.lines
         own: int | None = None
-        while self.at < self.stop and lines[self.at].indent > self.indent:
+        problems, enough = self.parser.problems, self.parser.limits.problems
+        while self.at < self.stop and lines[self.at].indent > self.indent and len(problems) < enough:
             line = lines[self.at]
             own = line.indent if own is None else own
             self.at += 1
@@ -148,7 +157,7 @@ class _Block:
                 self.parser.fail(Failure("indentation", line.tokens[0], f"{own} columns of indentation", str(line.indent)))
                 continue
             yield line
-        if self.depth == 0 and self.at < self.stop:
+        if self.depth == 0 and self.at < self.stop and lines[self.at].indent <= self.indent:
             self.parser.fail(Failure("indentation", lines[self.at].tokens[0], "lines indented below the program's header"))
 
     def nested(self, line: Line, indices: tuple[str, ...]) -> _Block:
@@ -358,16 +367,23 @@ def _type(cursor: Cursor) -> tuple[str, tuple[int, ...]]:
     shape: list[int] = []
     if cursor.accept("["):
         while not cursor.accept("]"):
+            _limit_rank(cursor, shape)
             shape.append(cursor.extent())
             if not cursor.is_symbol("]") and not cursor.accept(","):
                 raise Failure("syntax", cursor.token, "',' or ']'")
     return dtype, tuple(shape)
 
 
+def _limit_rank(cursor: Cursor, found: Sequence[object]) -> None:
+    if len(found) >= cursor.limits.rank:
+        raise Failure("limit", cursor.token, f"at most {cursor.limits.rank} axes")
+
+
 def _dims(cursor: Cursor) -> tuple[Dim, ...]:
     cursor.expect("[")
     dims: list[Dim] = []
     while not cursor.accept("]"):
+        _limit_rank(cursor, dims)
         token = cursor.token
         name = cursor.identifier("a dimension NAME:EXTENT")
         if name in cursor.indices or any(d.name == name for d in dims):

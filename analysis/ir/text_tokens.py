@@ -16,7 +16,10 @@ from typing import NamedTuple
 class Limits:
     """What a text may ask of the parser."""
 
-    characters: int = 8_000_000
+    characters: int = 4_000_000
+    tokens: int = 1_500_000
+    symbols: int = 1000
+    rank: int = 64
     # Nested brackets and operators of one body, and of one index expression.
     depth: int = 100
     # Height of a body's tree (a chain of additions is as high as it is long).
@@ -97,10 +100,10 @@ _TOKEN = re.compile(
 _INDENT = re.compile(r"[ \t\r]*(?:(?P<empty>\n|\#|\Z))?")
 
 
-def lines(text: str) -> Iterator[Line]:
-    """The logical lines of a text that hold tokens."""
+def lines(text: str, limit: int = LIMITS.tokens) -> Iterator[Line]:
+    """The logical lines of a text that hold tokens. Raises Failure beyond `limit` tokens."""
     line: Line | None = None
-    depth = 0
+    depth = count = 0
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or "bad"
         if kind == "space":
@@ -117,6 +120,9 @@ def lines(text: str) -> Iterator[Line]:
             start = text.rfind("\n", 0, offset) + 1
             line = Line(len(text[start:offset].expandtabs(8)))
         line.tokens.append(Token(kind, token, offset))
+        count += 1
+        if count > limit:
+            raise Failure("limit", line.tokens[-1], f"at most {limit} tokens")
         if kind == "symbol":
             if token in "([":
                 depth += 1
