@@ -132,7 +132,7 @@ class _Machine:
             return scan(node.scan.kind, value, mask, shape, axis, node.scan.reverse, node.dtype)
         if mask is not None:
             value = np.where(mask, value, np.zeros((), value.dtype))
-        return np.ascontiguousarray(np.broadcast_to(store(value, node.dtype), shape))
+        return np.array(np.broadcast_to(store(value, node.dtype), shape), order="C")
 
 
 class _Evaluator:
