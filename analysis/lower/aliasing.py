@@ -167,6 +167,17 @@ def _recombine(parts: list[tuple[int, int, str]]) -> Affine:
     return total
 
 
+def overwrite(b: Builder, hint: str, base: Value, value: Value, index: tuple[Affine, ...]) -> Value:
+    """`base` with `value` written at `index` (over the canonical dims of `value`), as one statement."""
+    if not value.size:
+        return base
+    solution, conditions = invert(index, value.shape, base.shape)
+    written = Read(value.name, solution)
+    dims = [(f"b{k}", n) for k, n in enumerate(base.shape)]
+    body = Select(conditions, written, base[tuple(n for n, _ in dims)]) if conditions else written
+    return b.statement(hint, dims, body, base.dtype)
+
+
 # --- state -------------------------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +250,11 @@ class Aliases:
         base = self._values[root]
         index = self._index(tensor)
         whole = root == tensor or index == tuple(dim(n) for n in canonical(base.rank)) and value.shape == base.shape
-        updated = value if whole else self._overwrite(base, value, index)
+        if whole:
+            updated = value
+        else:
+            with self._as_view():
+                updated = overwrite(self._builder, base.name, base, value, index)
         version = self._versions.get(root, 0) + 1
         self._versions[root] = self._stamps[root] = self._stamps[tensor] = version
         self._values[root] = updated
@@ -255,16 +270,6 @@ class Aliases:
         root = self.root(tensor)
         self._versions[root] = self._stamps[root] = self._versions.get(root, 0) + 1
         self._values[root] = value
-
-    def _overwrite(self, base: Value, value: Value, index: tuple[Affine, ...]) -> Value:
-        if not value.size:
-            return base
-        solution, conditions = invert(index, value.shape, base.shape)
-        written = Read(value.name, solution)
-        dims = [(f"b{k}", n) for k, n in enumerate(base.shape)]
-        body = Select(conditions, written, base[tuple(n for n, _ in dims)]) if conditions else written
-        with self._as_view():
-            return self._builder.statement(base.name, dims, body, base.dtype)
 
     def _index(self, tensor: int) -> tuple[Affine, ...]:
         """Indices into the root, over the tensor's canonical dims."""

@@ -179,15 +179,17 @@ def _leaky(x: Expr, slope: Expr) -> Expr:
 
 
 @rule("aten.rrelu", "fn.rrelu", "aten.rrelu_with_noise")
-def rrelu(b: Builder, call: OpCall) -> Value:
+def rrelu(b: Builder, call: OpCall) -> Value | tuple[Value, ...]:
     """In evaluation a leaky relu with the mean slope; in training the slope is random an element."""
     first = 2 if "noise" in call.target else 1
     low, high = call.arg(first, "lower", 1 / 8), call.arg(first + 1, "upper", 1 / 3)
     training = call.arg(first + 2, "training", False)
     if not training:
-        return pointwise(b, call, lambda x: _leaky(x, as_expr((low + high) / 2)), call.args[0])
+        result = pointwise(b, call, lambda x: _leaky(x, as_expr((low + high) / 2)), call.args[0])
+        return (result, call.args[1]) if len(call.outputs) > 1 else result
     (noise,) = b.call("random", (), [(call.out_dtype, call.out_shape)], "slope", distribution="uniform")
-    return pointwise(b, call, _leaky, call.args[0], noise)
+    result = pointwise(b, call, _leaky, call.args[0], noise)
+    return (result, noise) if len(call.outputs) > 1 else result
 
 
 @rule("aten.elu", "fn.elu")
@@ -244,7 +246,7 @@ def prelu(b: Builder, call: OpCall) -> Value:
     """Leaky relu with a slope per channel (axis 1)."""
     x, weight = call.args[0], call.arg(1, "weight")
     dims = dims_of(x.shape)
-    if weight.rank == x.rank and call.target == "aten._prelu_kernel":
+    if weight.rank == x.rank and "_prelu_kernel" in call.target:
         slope = broadcast_read(weight, dims)
     else:
         slope = weight["i1" if x.rank > 1 and weight.size > 1 else 0] if weight.rank else weight[()]
