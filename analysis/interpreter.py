@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -45,8 +45,8 @@ _descriptions: dict[tuple[str, int], Description] = {}
 _lock = threading.Lock()
 
 
-def choose(wanted: str | None, folder: Path, variables: Mapping[str, str] | None = None) -> str:
-    """The interpreter to trace with: the one wanted, else VIRTUAL_ENV, else a `.venv` in or above the folder, or ours.
+def choose(wanted: str | None, folders: Iterable[Path], variables: Mapping[str, str] | None = None) -> str:
+    """The interpreter to trace with: the one wanted, else VIRTUAL_ENV, else a `.venv` in or above the folders, or ours.
 
     Ours is taken when it has torch or jax; else the one on PATH.
     """
@@ -58,9 +58,10 @@ def choose(wanted: str | None, folder: Path, variables: Mapping[str, str] | None
         active = Path(variables["VIRTUAL_ENV"]) / program
         if active.is_file():
             return str(active)
-    for parent in (folder, *folder.absolute().parents):
-        if (parent / ".venv" / program).is_file():
-            return str(parent / ".venv" / program)
+    for folder in folders:
+        for parent in (folder, *folder.absolute().parents):
+            if (parent / ".venv" / program).is_file():
+                return str(parent / ".venv" / program)
     if any(importlib.util.find_spec(name) for name in ("torch", "jax")):
         return sys.executable
     found = shutil.which("python3", path=variables.get("PATH")) or shutil.which("python", path=variables.get("PATH"))

@@ -70,7 +70,10 @@ class _Clock:
         try:
             yield
         finally:
-            self.stage_s[name] = self.stage_s.get(name, 0.0) + time.perf_counter() - start
+            self.add(name, time.perf_counter() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.stage_s[name] = self.stage_s.get(name, 0.0) + seconds
 
 
 class _Manifest(msgspec.Struct):
@@ -209,10 +212,11 @@ class _Run:
         traced = self.trace(target, located, clock)
         lowered = self.lower(traced, clock)
         self.enter("bounds")
-        with clock.stage("bounds"):
-            from sollens.analysis.bounds.assess import assess
+        from sollens.analysis.bounds.assess import assess
 
-            report = assess(traced.trace, lowered, hardware, self.request.precision, self.target_s_of(target))
+        goal, path = self.target_s_of(target), str(self.path)
+        report = assess(traced.trace, lowered, hardware, self.request.precision, goal, stage=clock.add, path=path)
+        self.check()
         with clock.stage("findings"):
             report = findings.complete(report, lowered.problems)
         if traced.entry is not None:
