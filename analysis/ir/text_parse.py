@@ -477,8 +477,8 @@ def _source(cursor: Cursor, expected: str) -> Source:
         else:
             operator = word
             while cursor.accept("."):
-                if cursor.token.kind != "name":
-                    raise Failure("syntax", cursor.token, "a name")
+                if cursor.token.kind != "name" or len(operator) > cursor.limits.string:
+                    raise Failure("syntax", cursor.token, f"a name, {cursor.limits.string} characters in all")
                 operator += f".{cursor.token.text}"
                 cursor.at += 1
     return Source(

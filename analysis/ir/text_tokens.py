@@ -17,7 +17,7 @@ class Limits:
     """What a text may ask of the parser."""
 
     characters: int = 4_000_000
-    tokens: int = 1_500_000
+    tokens: int = 1_000_000
     symbols: int = 1000
     rank: int = 64
     # Nested brackets and operators of one body, and of one index expression.
@@ -32,7 +32,9 @@ class Limits:
     problems: int = 20
 
 
+# For our own programs, and for text that a model wrote.
 LIMITS = Limits()
+UNTRUSTED_LIMITS = Limits(characters=200_000, tokens=60_000, depth=40, height=100, block_depth=8, problems=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
