@@ -1,0 +1,157 @@
+"""Scaled dot-product attention: two contractions around a softmax, whichever back end the trace names.
+
+The program is the cheapest known form: the scale goes to the smallest of queries, keys and scores, and the sum of the
+exponentials divides the result, not the probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, prod, sqrt
+from typing import Any
+
+from sollens.analysis.ir.affine import Affine, at_least, dim
+from sollens.analysis.ir.nodes import Read
+from sollens.analysis.lower.builder import Builder, OpCall, Value
+from sollens.analysis.lower.contractions import contraction, scaled
+from sollens.analysis.lower.expressions import apply, select
+from sollens.analysis.lower.pointwise import Dims, accumulator, broadcast_read, dims_of, filled, pointwise
+from sollens.analysis.lower.registry import rule
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What the steps share: batch dims (heads last), the row, the key position, and the operator's options."""
+
+    batch: Dims
+    row: tuple[str, int]
+    key: tuple[str, int]
+    mask: Value | None
+    causal: bool
+    dropout: float
+
+    @property
+    def score_dims(self) -> Dims:
+        """Dims of the scores."""
+        return [*self.batch, self.row, self.key]
+
+    @property
+    def row_dims(self) -> Dims:
+        """Dims of a row's statistics."""
+        return [*self.batch, self.row]
+
+    def read(self, x: Value, *last: str) -> Read:
+        """`x` at the batch point: an axis of extent 1 is shared, and key heads serve consecutive query heads."""
+        own = self.batch[len(self.batch) - (x.rank - 2) :]
+        lead = [_shared(name, wanted, extent) for (name, wanted), extent in zip(own, x.shape, strict=False)]
+        return x[(*lead, *last)]
+
+
+def _shared(name: str, wanted: int, extent: int) -> Affine:
+    if extent == wanted:
+        return dim(name)
+    return Affine() if extent == 1 else dim(name) // (wanted // extent)
+
+
+def attend(
+    b: Builder, call: OpCall, q: Value, k: Value, v: Value, scale: float | None, options: dict[str, Any]
+) -> tuple[Value, ...]:
+    """The output, the natural logarithm of the sum of exponentials of each row, and the probabilities."""
+    rows, keys, dtype = q.shape[-2], k.shape[-2], q.dtype
+    batch = dims_of(call.out_shape[:-2], "b")
+    a = Attention(
+        batch, ("i", rows), ("j", keys), options.get("mask"), options.get("causal", False), options.get("dropout", 0.0)
+    )
+    wide = accumulator(dtype)
+    if scale is None:
+        scale = 1 / sqrt(max(q.shape[-1], 1))
+    scores = prod(e for _, e in batch) * (sum(min(i + 1, keys) for i in range(rows)) if a.causal else rows * keys)
+    smallest = min(q.size, k.size, scores)
+    if smallest == q.size:
+        q = scaled(b, q, scale)
+    elif smallest == k.size:
+        k = scaled(b, k, scale)
+    s = contraction(b, "scores", a.score_dims, [("d", q.shape[-1])], a.read(q, "i", "d"), a.read(k, "j", "d"), wide)
+    if smallest not in (q.size, k.size):
+        s = scaled(b, s, scale)
+    s = _masked(b, s, a)
+    largest = _folded(b, "row_max", "max", s, a)
+    empty = None
+    if a.mask is not None:  # a row that the mask empties gives zeros
+        empty = pointwise(b, "empty_row", "bool", largest.shape, "eq", largest, -inf)
+        largest = pointwise(b, "row_max", wide, largest.shape, "where", empty, 0.0, largest)
+    difference = apply("sub", s[_names(a.score_dims)], largest[_names(a.row_dims)])
+    powers = b.statement("powers", a.score_dims, apply("exp", difference), dtype)
+    total = _folded(b, "row_sum", "sum", powers, a)
+    divisor = total if empty is None else pointwise(b, "row_sum", wide, total.shape, "where", empty, 1.0, total)
+    factor = powers
+    if a.dropout > 0:
+        factor = _dropped(b, powers, a.dropout)
+        divisor = scaled(b, divisor, 1 - a.dropout)
+    out_dims = [*a.batch, a.row, ("e", v.shape[-1])]
+    o = contraction(b, "attended", out_dims, [a.key], factor[_names(a.score_dims)], a.read(v, "j", "e"), wide)
+    quotient = apply("div", o[_names(out_dims)], divisor[_names(a.row_dims)])
+    y = b.statement("attention", out_dims, quotient, call.out_dtype)
+    log_sum = apply("add", largest[_names(a.row_dims)], apply("log", total[_names(a.row_dims)]))
+    lse = b.statement("logsumexp", a.row_dims, log_sum, wide)
+    share = apply("div", factor[_names(a.score_dims)], divisor[_names(a.row_dims)])
+    return y, lse, b.statement("probabilities", a.score_dims, share, dtype)
+
+
+def _names(dims: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    return tuple(n for n, _ in dims)
+
+
+def _folded(b: Builder, hint: str, kind: str, x: Value, a: Attention) -> Value:
+    return b.statement(hint, a.row_dims, x[_names(a.score_dims)], accumulator(x.dtype), reduce=(kind, [a.key]))
+
+
+def _masked(b: Builder, s: Value, a: Attention) -> Value:
+    element, dims = s[_names(a.score_dims)], a.score_dims
+    if a.causal:
+        s = b.statement("causal", dims, select(at_least(dim(a.row[0]), dim(a.key[0])), element, -inf), s.dtype)
+        element = s[_names(dims)]
+    if a.mask is None:
+        return s
+    mask = broadcast_read(a.mask, dims)
+    body = apply("where", mask, element, -inf) if a.mask.dtype == "bool" else apply("add", element, mask)
+    return b.statement("masked", dims, body, s.dtype)
+
+
+def _dropped(b: Builder, powers: Value, probability: float) -> Value:
+    chance = filled(b, "keep_probability", "f32", powers.shape, 1 - probability)
+    (kept,) = b.call("random", [chance], [("bool", powers.shape)], "kept", distribution="bernoulli")
+    return pointwise(b, "dropped", powers.dtype, powers.shape, "where", kept, powers, 0.0)
+
+
+# The positional arguments behind query, key and value of each back end.
+_FUNCTION = "mask dropout causal"
+_WITH_BIAS = "mask log_sum dropout causal"
+_SIGNATURES = {
+    "fn.scaled_dot_product_attention": _FUNCTION,
+    "aten.scaled_dot_product_attention": _FUNCTION,
+    "aten._scaled_dot_product_attention_math": _FUNCTION,
+    "aten._scaled_dot_product_attention_math_for_mps": _FUNCTION,
+    "aten._scaled_dot_product_flash_attention": "dropout causal",
+    "aten._scaled_dot_product_flash_attention_for_cpu": "dropout causal",
+    "aten._scaled_dot_product_efficient_attention": _WITH_BIAS,
+    "aten._scaled_dot_product_cudnn_attention": _WITH_BIAS,
+    "aten._scaled_dot_product_fused_attention_overrideable": _FUNCTION,
+}
+_KEYWORDS = {"attn_mask": "mask", "attn_bias": "mask", "dropout_p": "dropout", "is_causal": "causal"}
+
+
+@rule(*_SIGNATURES)
+def attention(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
+    """Any back end of `scaled_dot_product_attention`; what it saves besides logarithms and probabilities is blank."""
+    signature = _SIGNATURES.get(call.target) or _SIGNATURES[call.target.rpartition(".")[0]]
+    q, k, v = (call.arg(n, name) for n, name in enumerate(("query", "key", "value")))
+    options: dict[str, Any] = dict(zip(signature.split(), call.args[3:], strict=False))
+    options.update({_KEYWORDS[key]: value for key, value in call.kwargs.items() if key in _KEYWORDS})
+    y, lse, probabilities = attend(b, call, q, k, v, call.kwargs.get("scale"), options)
+    saved: list[Value | None] = []
+    for spec in call.outputs[1:]:
+        known = next((x for x in (lse, probabilities) if (x.dtype, x.shape) == spec), None)
+        saved.append(known if known is not None else filled(b, "saved", *spec) if spec else None)
+    return (y, *saved)

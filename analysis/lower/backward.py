@@ -1,0 +1,1 @@
+"""Rules for the operators of the backward pass, which `mode=train` records."""
