@@ -134,9 +134,7 @@ def _shown(arguments: argparse.Namespace, reports: Iterator[FileReport]) -> Iter
             print(show.markdown(report), flush=True)
             yield report
         return
-    from rich.console import Console
-
-    console = Console()
+    console = show.terminal()
     for report in reports:
         show.print_tables(console, report)
         yield report

@@ -20,21 +20,22 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a table."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from sollens.analysis.commands.show import terminal
+
+    console = terminal()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     if arguments.id is not None:
         chip = catalog.load(arguments.id)
-        console.print(f"{chip.name} ({chip.vendor} {chip.architecture})", style="bold", markup=False, highlight=False)
+        console.print(f"{chip.name} ({chip.vendor} {chip.architecture})", style="bold", markup=False)
         for name in ("what", "value", "source", "date"):
             table.add_column(name, overflow="fold", justify="right" if name == "value" else "left")
         for row in _sources(chip):
             table.add_row(*row)
         console.print(table)
         for note in chip.notes:
-            console.print(f"- {note}", markup=False, highlight=False)
+            console.print(f"- {note}", markup=False)
         return options.DONE
     for name in ("id", "chip", "memory", "capacity", "on chip", "float32", "tf32", "16 bit", "vector float32"):
         table.add_column(name, justify="left" if name in ("id", "chip") else "right")

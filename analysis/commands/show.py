@@ -28,6 +28,7 @@ from sollens.hardware.units import (
 _MOST_LINES = 40
 _MOST_MODULES = 30
 _HBM_BUS_BITS = 1024
+_WIDTH_ELSEWHERE = 160
 _STYLES = {"error": "bold red", "warning": "yellow", "information": "cyan", "hint": "dim"}
 
 
@@ -155,6 +156,12 @@ def source_lines(path: str) -> list[str]:
 
 
 # --- terminal ---
+
+
+def terminal() -> Console:
+    """A console on stdout; where that is no terminal, wide enough for every table."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_ELSEWHERE)
 
 
 def print_tables(console: Console, report: FileReport) -> None:
