@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sollens.analysis.ir.affine import Affine, Constraint, FloorDiv, Mod, dim, equals, within
+from sollens.analysis.ir.affine import Affine, Constraint, Mod, dim, equals, within
 from sollens.analysis.ir.nodes import Node, Read, Select, Source, Statement
 from sollens.analysis.lower.builder import Builder, Value
 from sollens.analysis.trace.schema import Tensor
@@ -83,17 +83,18 @@ def invert(
     base = {f"b{k}": n for k, n in enumerate(base_shape)}
     solved: dict[str, Affine] = {f"d{k}": Affine() for k, n in enumerate(shape) if n == 1}
     extents = extents_of(shape)
-    digits: dict[Affine, list[tuple[int, int, str]]] = {}
     strided: set[int] = set()
+    flat = target = Affine()  # of a run of axes that are digits of one position
     for k, expr in enumerate(index):
-        if expr.is_linear:
-            if _solve_linear(expr, dim(f"b{k}"), extents, solved):
-                strided.add(k)
-        else:
-            operand, stride, count = _digit(expr, base_shape[k])
-            digits.setdefault(operand, []).append((stride, count, f"b{k}"))
-    for operand, parts in digits.items():
-        _solve_linear(operand, _recombine(parts), extents, solved)
+        if not expr.is_linear or flat.terms and base_shape[k] == 1:
+            flat, target = _rejoin(flat * base_shape[k] + expr), target * base_shape[k] + dim(f"b{k}")
+            if flat.is_linear:
+                _solve_linear(flat, target, extents, solved)
+                flat = target = Affine()
+        elif _solve_linear(expr, dim(f"b{k}"), extents, solved):
+            strided.add(k)
+    if flat.terms:
+        raise NotInvertible(f"expected digits of a position, found {index}")
     for name in extents:
         solved.setdefault(name, Affine())  # an expanded axis: every repeat holds the same element
     conditions: list[Constraint] = []
@@ -143,28 +144,19 @@ def _solve_linear(expr: Affine, target: Affine, extents: Extents, solved: dict[s
     return only
 
 
-def _digit(expr: Affine, extent: int) -> tuple[Affine, int, int]:
-    """`expr` as (operand floordiv stride) mod count: one digit of a flat index."""
-    if expr.constant == 0 and len(expr.terms) == 1 and expr.terms[0][1] == 1:
-        match expr.terms[0][0]:
-            case FloorDiv(operand, divisor) if operand.is_linear:
-                return operand, divisor, extent
-            case Mod(operand, divisor) if operand.is_linear:
-                return operand, 1, divisor
-            case Mod(Affine(0, ((FloorDiv(operand, stride), 1),)), divisor) if operand.is_linear:
-                return operand, stride, divisor
-            case _:
-                pass
-    raise NotInvertible(f"expected a digit of a flat index, found {expr}")
+def _rejoin(expr: Affine) -> Affine:
+    """The same values with `d * (x floordiv d) + x mod d` put together as `x`, wherever that removes divisions."""
+    for atom, c in expr.terms:
+        if isinstance(atom, Mod):
+            whole = atom.operand // atom.divisor
+            joined = expr + (Affine(0, ((atom, -1),)) - whole * atom.divisor + atom.operand) * c
+            if _divisions(joined) < _divisions(expr):
+                return _rejoin(joined)
+    return expr
 
 
-def _recombine(parts: list[tuple[int, int, str]]) -> Affine:
-    total, expected = Affine(), 1
-    for stride, count, name in sorted(parts):
-        if stride != expected:
-            raise NotInvertible(f"expected the digit with stride {expected}, found {stride}")
-        total, expected = total + dim(name) * stride, stride * count
-    return total
+def _divisions(expr: Affine) -> int:
+    return sum(not isinstance(a, str) for a, _ in expr.terms)
 
 
 def overwrite(b: Builder, hint: str, base: Value, value: Value, index: tuple[Affine, ...]) -> Value:

@@ -53,13 +53,21 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class OpCall:
-    """A decoded operator call: tensors are Values, dtypes short names; `outputs` what the trace recorded (dtype, shape) per output."""
+    """A decoded operator call: tensors are Values, dtypes short names; `outputs` what the trace recorded (dtype, shape) per output, then per
+    tensor written in place; `used` whether anything reads each."""
 
     target: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     outputs: tuple[tuple[str, tuple[int, ...]] | None, ...]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    used: tuple[bool, ...] = ()
+
+    def wants(self, position: int) -> bool:
+        """Whether anything reads this output; a rule may return None for one that nothing reads."""
+        if position >= len(self.outputs) or self.outputs[position] is None:
+            return False
+        return self.used[position] if position < len(self.used) else True
 
     def arg(self, position: int, name: str, default: Any = None) -> Any:
         """The argument at a position or by keyword; ATen drops trailing defaults, so `default` must be the schema's."""

@@ -126,7 +126,8 @@ class _Scope:
         args = tuple(decode(a, resolve) for a in op.args)
         kwargs = {k: decode(v, resolve) for k, v in op.kwargs.items() if k == "self" or not _is_written(v, op)}
         outputs = tuple(None if s is None else self.lowering.spec(s) for s in sites.slots)
-        results = rule(self.builder, OpCall(target, args, kwargs, outputs, self.lowering.trace.settings))
+        used = tuple(s in self.lowering.used for s in sites.slots)
+        results = rule(self.builder, OpCall(target, args, kwargs, outputs, self.lowering.trace.settings, used))
         values: list[Value | None] = [results] if isinstance(results, Value) else list(results)
         wanted = sites.mutated_from or len(sites.slots)
         if len(values) < wanted and any(s in sites.fresh for s in sites.slots[len(values) : wanted]):
@@ -149,10 +150,11 @@ class _Scope:
                 elif not self.setup:
                     self.lowering.report(op, "its in-place update of an argument is not modelled", self.builder.source)
             elif tensor in sites.fresh:
-                if value is None:
+                if value is None and tensor in self.lowering.used:
                     raise RuleMismatch(f"the rule gives no result {position}, the trace recorded one")
-                self.aliases.define(tensor, value, sites.arguments, emitted)
-                self.lowering.names.setdefault(tensor, value.name)
+                if value is not None:
+                    self.aliases.define(tensor, value, sites.arguments, emitted)
+                    self.lowering.names.setdefault(tensor, value.name)
 
     def _opaque(self, op: Op, sites: _Sites, source: Source, error: Exception) -> None:
         if not self.setup:
@@ -199,6 +201,7 @@ class _Lowering:
         self.builder = Builder()
         self.declared: dict[int, Value] = {}
         self.names: dict[int, str] = {}
+        self.used = _used_tensors(trace)
         self._by_memory: dict[tuple[Any, ...], int] = {}
         self._partial: list[Partial] = []
         self._problems: list[Problem] = []
@@ -345,6 +348,15 @@ def _find_rule(op: Op) -> tuple[str, Rule | None]:
         if (rule := find(target)) is not None:
             return target, rule
     return op.target, find(op.target)
+
+
+def _used_tensors(trace: Trace) -> set[int]:
+    """Tensors that some operator or the caller reads."""
+    used = set(tensor_ids(trace.outputs))
+    for op in (*trace.ops, *trace.setup):
+        used.update(tensor_ids(op.args), tensor_ids(op.kwargs))
+    setup = {t for op in trace.setup for t in tensor_ids(op.outputs)}
+    return used | setup
 
 
 def _is_written(argument: Any, op: Op) -> bool:
