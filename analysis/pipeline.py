@@ -158,7 +158,8 @@ class _Run:
                 continue
             clock.stage_s["total"] = time.perf_counter() - start
             reports.append(msgspec.structs.replace(report, stage_s=clock.stage_s))
-        return FileReport(path=self.request.path, problems=self.problems, targets=reports)
+        problems = list(dict.fromkeys(self.problems))
+        return FileReport(path=self.request.path, problems=problems, targets=reports)
 
     def lowered(self) -> tuple[list[Lowered], list[Problem]]:
         programs: list[Lowered] = []
