@@ -1,0 +1,224 @@
+# ruff: noqa: TID252
+"""A function mode: records some functions whole, moves accelerator devices to the CPU, answers `.tolist()` from known values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+
+from .recorder import DataDependent, Recorder
+from .tensors import Info, no_modes
+
+_SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+_SDPA_DEFAULTS = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
+_ACCELERATORS = ("cuda", "mps", "xpu", "hip", "npu", "hpu", "privateuseone", "xla")
+Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+class Functions(TorchFunctionMode):
+    """Sees every call of torch's Python API."""
+
+    def __init__(self, recorder: Recorder, assumptions: list[str]) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.assumptions = assumptions
+        self._casts: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+        t = torch.Tensor
+        self.handlers: dict[Any, Handler] = {
+            F.linear: self._linear,
+            torch.matmul: self._matmul,
+            t.matmul: self._matmul,
+            t.__matmul__: self._matmul,
+            t.__rmatmul__: lambda a, k: self._matmul((a[1], a[0]), k),
+            torch.einsum: self._einsum,
+            F.scaled_dot_product_attention: self._attention,
+            torch._VF.lstm: lambda a, k: self._recurrent("lstm", torch._VF.lstm, a, k),
+            torch._VF.gru: lambda a, k: self._recurrent("gru", torch._VF.gru, a, k),
+            torch._VF.rnn_tanh: lambda a, k: self._recurrent("rnn_tanh", torch._VF.rnn_tanh, a, k),
+            torch._VF.rnn_relu: lambda a, k: self._recurrent("rnn_relu", torch._VF.rnn_relu, a, k),
+            t.to: self._to,
+            t.cuda: lambda a, k: self._moved(a[0]),
+            t.tolist: self._tolist,
+            t.numpy: self._numpy,
+            t.__array__: lambda a, k: self._numpy(a[:1], {}),
+        }
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if kwargs and kwargs.get("device") is not None and self._is_accelerator(kwargs["device"]):
+            kwargs = {**kwargs, "device": "cpu"}
+            self._moved(None)
+        handler = self.handlers.get(func)
+        if handler is not None and not self.recorder.paused:
+            return handler(args, kwargs)
+        return func(*args, **kwargs)
+
+    def whole(self, name: str, arguments: list[Any], call: Callable[[], Any]) -> Any:
+        """Record `fn.name` with its arguments in the function's order; nothing inside it is recorded."""
+        recorder = self.recorder
+        inputs: list[Info] = []
+        encoded = [recorder.encode(a, inputs) for a in arguments]
+        recorder.tensors.met_real = False
+        recorder.paused = True
+        try:
+            result = call()
+        finally:
+            recorder.paused = False
+        outputs: list[Info] = []
+        out = recorder._encode_outputs(result, [], outputs)
+        random = any(i.store.random for i in inputs)
+        known = all(i.store.known for i in inputs)
+        for info in outputs:
+            if not info.store.writers:
+                info.store.random, info.store.known = random, known
+        recorder.append(f"fn.{name}", encoded, {}, out, inputs, outputs, [])
+        return result
+
+    def _linear(self, args: Any, kwargs: Any) -> Any:
+        x, weight, bias = _bind(("input", "weight", "bias"), {"bias": None}, args, kwargs)
+        with self._autocast():
+            x, weight, bias = (self._cast(v) for v in (x, weight, bias))
+            return self.whole("linear", [x, weight, bias], lambda: F.linear(x, weight, bias))
+
+    def _matmul(self, args: Any, kwargs: Any) -> Any:
+        if kwargs.get("out") is not None:
+            return torch.matmul(*args, **kwargs)
+        a = args[0] if args else kwargs.get("input", kwargs.get("self"))
+        b = args[1] if len(args) > 1 else kwargs.get("other", kwargs.get("tensor2"))
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+            return torch.matmul(a, b)
+        with self._autocast():
+            a, b = self._cast(a), self._cast(b)
+            return self.whole("matmul", [a, b], lambda: torch.matmul(a, b))
+
+    def _einsum(self, args: Any, kwargs: Any) -> Any:
+        equation, *operands = args
+        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+            operands = list(operands[0])
+        if not isinstance(equation, str):
+            return torch.einsum(*args, **kwargs)
+        with self._autocast():
+            operands = [self._cast(o) for o in operands]
+            return self.whole("einsum", [equation, operands], lambda: torch.einsum(equation, *operands))
+
+    def _attention(self, args: Any, kwargs: Any) -> Any:
+        bound = _bind(_SDPA, _SDPA_DEFAULTS, args, kwargs)
+        with self._autocast():
+            bound = [self._cast(v) for v in bound[:3]] + bound[3:]
+            q, k, v, *rest = bound
+            if isinstance(rest[0], torch.Tensor) and rest[0].is_floating_point() and rest[0].dtype is not q.dtype:
+                rest[0] = self._cast(rest[0])
+            options = dict(zip(_SDPA[3:], rest))
+            if not options["enable_gqa"]:
+                options.pop("enable_gqa")
+            return self.whole(
+                "scaled_dot_product_attention", [q, k, v, *rest], lambda: F.scaled_dot_product_attention(q, k, v, **options)
+            )
+
+    def _recurrent(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        if kwargs or len(args) != 9:
+            return func(*args, **kwargs)
+        with self._autocast():
+            cast = [
+                [self._cast(v) for v in a] if isinstance(a, (list, tuple)) else self._cast(a, integers=False) for a in args
+            ]
+            if isinstance(args[3], (list, tuple)):  # packed: data, batch_sizes, hx, params, has_biases, layers, dropout, train, bidirectional
+                cast[1] = args[1]
+            return self.whole(name, cast, lambda: _recurrent_result(name, cast))
+
+    def _cast(self, value: Any, integers: bool = False) -> Any:
+        if self._cast_to is None or not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        if value.dtype is self._cast_to or value.dtype is torch.float64:
+            return value
+        key = (id(value), self._cast_to)
+        if isinstance(value, torch.nn.Parameter):
+            if key not in self._casts:
+                self._casts[key] = value.to(self._cast_to)
+            return self._casts[key]
+        return value.to(self._cast_to)
+
+    _cast_to: torch.dtype | None = None
+
+    def _autocast(self) -> _AutocastOff:
+        return _AutocastOff(self)
+
+    def _to(self, args: Any, kwargs: Any) -> Any:
+        if len(args) > 1 and self._is_accelerator(args[1]):
+            args = (args[0], "cpu", *args[2:])
+            self._moved(None)
+        return torch.Tensor.to(*args, **kwargs)
+
+    def _moved(self, tensor: Any) -> Any:
+        note = "accelerator devices are recorded as the CPU"
+        if note not in self.assumptions:
+            self.assumptions.append(note)
+        return tensor
+
+    def _is_accelerator(self, device: Any) -> bool:
+        if isinstance(device, torch.device):
+            return device.type in _ACCELERATORS
+        if isinstance(device, str):
+            return device.split(":")[0] in _ACCELERATORS
+        return isinstance(device, int) and not isinstance(device, bool)
+
+    def _values(self, tensor: torch.Tensor, what: str) -> torch.Tensor:
+        values = self.recorder.tensors.of(tensor).values
+        if values is None:
+            raise DataDependent(f"{what} needs the values of a tensor, which a trace does not have")
+        return values
+
+    def _tolist(self, args: Any, kwargs: Any) -> Any:
+        values = self._values(args[0], "tolist()")
+        with no_modes():
+            return values.tolist()
+
+    def _numpy(self, args: Any, kwargs: Any) -> Any:
+        values = self._values(args[0], "numpy()")
+        with no_modes():
+            return values.detach().numpy()
+
+
+class _AutocastOff:
+    """Autocast's casts are made (and recorded) by `Functions._cast`; inside the call autocast is off."""
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+
+    def __enter__(self) -> None:
+        self._on = torch.is_autocast_cpu_enabled()
+        self._functions._cast_to = torch.get_autocast_dtype("cpu") if self._on else None
+        if self._on:
+            torch.set_autocast_enabled("cpu", False)
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._on:
+            torch.set_autocast_enabled("cpu", True)
+
+
+def _bind(names: tuple[str, ...], defaults: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    bound = list(args)
+    for name in names[len(bound) :]:
+        bound.append(kwargs[name] if name in kwargs else defaults[name])
+    return bound
+
+
+def _recurrent_result(name: str, args: list[Any]) -> Any:
+    """The outputs' shapes of torch._VF.lstm and its kin: under fake tensors those fall apart, one operator a time step."""
+    packed = isinstance(args[3], (list, tuple))
+    if packed:
+        data, _, hx, params, has_biases, layers, _, _, bidirectional = args
+    else:
+        data, hx, params, has_biases, layers, _, _, bidirectional, batch_first = args
+    states = list(hx) if name == "lstm" else [hx]
+    directions = 2 if bidirectional else 1
+    width = states[0].shape[-1]
+    if data.shape[-1] != params[0].shape[1]:
+        raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {params[0].shape[1]}, got {data.shape[-1]}")
+    new = [torch.empty(s.shape, dtype=data.dtype) for s in states]
+    output = torch.empty((*data.shape[:-1], width * directions), dtype=data.dtype)
+    return (output, *new)

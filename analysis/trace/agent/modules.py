@@ -1,0 +1,136 @@
+# ruff: noqa: TID252
+"""Which module is running, and where each was made."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+from .frames import Frames
+from .recorder import Recorder
+
+
+class Modules:
+    """Patches `nn.Module` for the life of the process: creation lines, and the path of the module being called."""
+
+    def __init__(self, frames: Frames, recorder: Recorder) -> None:
+        self.frames = frames
+        self.recorder = recorder
+        self.table: list[dict[str, Any]] = []
+        self._created: dict[int, tuple[str, int]] = {}
+        self._kept: list[torch.nn.Module] = []
+        self._paths: dict[int, str] = {}
+        self._by_path: dict[str, int] = {}
+        self._classes: dict[type, tuple[str, int]] = {}
+
+    def watch(self) -> None:
+        """Install the patches."""
+        frames, created, kept = self.frames, self._created, self._kept
+        recorder = self.recorder
+        call = torch.nn.Module.__call__
+
+        def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+            module = object.__new__(cls)
+            place = frames.caller()
+            if place[1]:
+                created[id(module)] = place
+                kept.append(module)
+            return module
+
+        def entered(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if not recorder.in_forward:
+                return call(module, *args, **kwargs)
+            outer = recorder.module
+            recorder.module = self.index(module, outer)
+            try:
+                return call(module, *args, **kwargs)
+            finally:
+                recorder.module = outer
+
+        torch.nn.Module.__new__ = new  # type: ignore[method-assign,assignment]
+        torch.nn.Module.__call__ = entered  # type: ignore[method-assign,assignment]
+
+    def name_all(self, root: torch.nn.Module) -> None:
+        """Take paths from the root's named modules; a shared module keeps its first."""
+        for path, module in root.named_modules():
+            self._paths[id(module)] = path
+
+    def index(self, module: torch.nn.Module, outer: int) -> int:
+        """Row of a module being called; one that the root does not hold counts with its caller."""
+        path = self._paths.get(id(module))
+        if path is None:
+            if outer >= 0:
+                return outer
+            path = ""
+        row = self._by_path.get(path)
+        if row is None:
+            row = self._add(path, module)
+        self.table[row]["calls"] += 1
+        return row
+
+    def _add(self, path: str, module: torch.nn.Module) -> int:
+        file, line = self.class_place(type(module))
+        made_file, made_line = self._created.get(id(module), ("", 0))
+        self.table.append({
+            "path": path, "type": type(module).__name__, "class_file": file, "class_line": line,
+            "created_file": made_file if path else "", "created_line": made_line if path else 0, "calls": 0,
+        })  # fmt: skip
+        self._by_path[path] = len(self.table) - 1
+        return len(self.table) - 1
+
+    def class_place(self, cls: type) -> tuple[str, int]:
+        """File and line of a user's `class` statement, else ("", 0)."""
+        place = self._classes.get(cls)
+        if place is None:
+            place = self._classes[cls] = self._find_class(cls)
+        return place
+
+    def _find_class(self, cls: type) -> tuple[str, int]:
+        line = cls.__dict__.get("__firstlineno__")
+        file = ""
+        for value in cls.__dict__.values():
+            code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
+            if code is not None and code.co_qualname.startswith(cls.__qualname__ + ".") if _QUALNAMES else code is not None:
+                file = code.co_filename
+                break
+        if not file or not self.frames.is_user_file(file):
+            return "", 0
+        if line is None:
+            line = class_lines(file).get(cls.__qualname__, 0)
+        return file, line
+
+
+_QUALNAMES = hasattr(class_code := (lambda: None).__code__, "co_qualname")
+_LINES: dict[str, dict[str, int]] = {}
+
+
+def class_lines(file: str) -> dict[str, int]:
+    """Lines of the `class` and `def` statements of a file by qualified name (1-based; that of the keyword, not of decorators)."""
+    found = _LINES.get(file)
+    if found is None:
+        import ast
+        import linecache
+
+        found = _LINES[file] = {}
+        try:
+            tree = ast.parse("".join(linecache.getlines(file)))
+        except SyntaxError:
+            return found
+        _collect(tree, "", found)
+    return found
+
+
+def _collect(node: Any, prefix: str, found: dict[str, int]) -> None:
+    import ast
+
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            found[prefix + child.name] = child.lineno
+            _collect(child, f"{prefix}{child.name}.", found)
+        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found[prefix + child.name] = child.lineno
+            _collect(child, f"{prefix}{child.name}.<locals>.", found)
+        else:
+            _collect(child, prefix, found)

@@ -1,0 +1,140 @@
+# ruff: noqa: TID252
+"""What is replaced in torch while a target runs: costly initialisation, compilers, and calls that need an accelerator."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+_RANDOM_INITS = (
+    "uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_",
+    "orthogonal_", "sparse_", "dirac_", "eye_", "zeros_", "ones_", "constant_",
+)  # fmt: skip
+
+
+def apply(assumptions: list[str]) -> None:
+    """Install all replacements in this process."""
+    _skip_initialisation()
+    _keep_eager()
+    _without_accelerator(assumptions)
+    torch.nn.Module._apply = _apply  # type: ignore[method-assign,assignment]
+    torch.distributions.Distribution.set_default_validate_args(False)
+    with contextlib.suppress(AttributeError):
+        torch.backends.mha.set_fastpath_enabled(False)
+
+
+def _skip_initialisation() -> None:
+    init = torch.nn.init
+    for name in _RANDOM_INITS:
+        original = getattr(init, name, None)
+        if original is None:
+            continue
+
+        def skipped(tensor: Any, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
+            if isinstance(tensor, torch.nn.Parameter) and isinstance(tensor, FakeTensor):
+                return tensor
+            return _original(tensor, *args, **kwargs)
+
+        setattr(init, name, skipped)
+
+
+def _keep_eager() -> None:
+    def as_is(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return model if model is not None else (lambda function: function)
+
+    torch.compile = as_is  # type: ignore[assignment]
+    with contextlib.suppress(Exception):
+        torch.jit._state.disable()  # type: ignore[attr-defined]
+
+
+def _apply(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
+    """`Module._apply` that replaces parameters: swapping or `set_data` do not work on fake ones."""
+    if recurse:
+        for module in self.children():
+            module._apply(fn)
+    memo = _APPLIED
+    for name, parameter in self._parameters.items():
+        if parameter is None:
+            continue
+        key = id(parameter)
+        if key in memo and memo[key][2] is parameter:
+            self._parameters[name] = memo[key][1]
+            continue
+        with torch.no_grad():
+            applied = fn(parameter)
+        if applied is parameter or (applied.dtype is parameter.dtype and applied.shape == parameter.shape):
+            continue
+        new = torch.nn.Parameter(applied, parameter.requires_grad and applied.is_floating_point())
+        memo[key] = (0, new, parameter)
+        self._parameters[name] = new
+    for name, buffer in self._buffers.items():
+        if buffer is not None:
+            self._buffers[name] = fn(buffer)
+    flat = self.__dict__.get("_flat_weights_names")
+    if flat is not None:
+        self._flat_weights = [getattr(self, n, None) for n in flat]  # type: ignore[assignment]
+    return self
+
+
+_APPLIED: dict[int, tuple[int, torch.nn.Parameter, torch.nn.Parameter]] = {}
+
+
+class _Nothing:
+    """Stands for streams, events, graphs and handles: every call does nothing and gives itself."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exc: Any) -> None: ...
+
+    def elapsed_time(self, other: Any) -> float:
+        return 0.0
+
+
+def _without_accelerator(assumptions: list[str]) -> None:
+    def nothing(*args: Any, **kwargs: Any) -> None: ...
+
+    cuda: Any = torch.cuda
+    for name in ("synchronize", "empty_cache", "reset_peak_memory_stats", "manual_seed", "manual_seed_all", "set_device", "init"):
+        setattr(cuda, name, nothing)
+    for name in ("Stream", "Event", "stream", "current_stream", "default_stream", "device"):
+        setattr(cuda, name, _Nothing)
+    cuda.current_device = lambda: 0
+    default = torch.set_default_device
+
+    def set_default_device(device: Any) -> None:
+        if str(device).split(":")[0] == "cpu" or device is None:
+            default(device)
+
+    torch.set_default_device = set_default_device  # type: ignore[assignment]
+    tensor_type = torch.set_default_tensor_type
+
+    def set_default_tensor_type(kind: Any) -> None:
+        tensor_type(kind.replace("torch.cuda.", "torch.") if isinstance(kind, str) else kind)
+
+    torch.set_default_tensor_type = set_default_tensor_type  # type: ignore[assignment]
+    autocast = torch.amp.autocast_mode.autocast
+    start = autocast.__init__
+
+    def init(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+        if device_type != "cpu":
+            note = f"autocast for {device_type} is recorded as autocast for the CPU"
+            if note not in assumptions:
+                assumptions.append(note)
+            dtype = dtype or torch.float16
+        start(self, "cpu", dtype, *args, **kwargs)
+
+    autocast.__init__ = init  # type: ignore[method-assign]

@@ -1,0 +1,259 @@
+# ruff: noqa: TID252
+"""Load the user's file, build the target and its inputs, run it, and hand back its trace."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import linecache
+import os
+import random
+import sys
+import time
+import types
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from . import patches
+from .assemble import assemble
+from .dtypes import BY_NAME
+from .frames import Frames
+from .functions import Functions
+from .modules import Modules, class_lines
+from .problems import Unusable, problem_of
+from .recorder import Recorder
+
+
+class Run:
+    """One request in this process (which is thrown away after it)."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.request = request
+        self.path = os.path.abspath(request["path"])
+        self.target = request.get("target") or {"kind": "kernelbench"}
+        self.frames = Frames(self.path)
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.recorder = Recorder(self.fake, self.frames, request.get("max_operators") or 200_000)
+        self.assumptions: list[str] = []
+        self.modules = Modules(self.frames, self.recorder)
+        self.stage = "import"
+        self.stage_s: dict[str, float] = {}
+        self._since = time.perf_counter()
+        self.line = 0
+        self.forward_line = 0
+
+    def reply(self) -> dict[str, Any]:
+        """`{"ok": true, "trace": ...}` or `{"ok": false, "problems": [...]}`."""
+        try:
+            trace = self._trace()
+        except BaseException as error:
+            return {"ok": False, "problems": [problem_of(error, self.stage, self.frames)], "stage_s": self.stage_s}
+        return {"ok": True, "trace": trace, "stage_s": self.stage_s}
+
+    def _enter(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.stage_s[self.stage] = self.stage_s.get(self.stage, 0.0) + now - self._since
+        self._since = now
+        self.stage = stage
+
+    def _trace(self) -> dict[str, Any]:
+        seed = self.request.get("seed") or 0
+        random.seed(seed)
+        torch.manual_seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(seed)
+        patches.apply(self.assumptions)
+        self.modules.watch()
+        with torch.no_grad(), contextlib.ExitStack() as stack:
+            stack.enter_context(self.fake)
+            stack.enter_context(self.recorder)
+            stack.enter_context(Functions(self.recorder, self.assumptions))
+            module = load(self.path, self.request.get("text"), self.request.get("paths") or [])
+            call, model, args, kwargs = self._build(module)
+            self._name(model, call, args, kwargs)
+            self._enter("forward")
+            self.recorder.begin_forward()
+            outputs = call(*args, **kwargs)
+            encoded = self.recorder.encode_tree(outputs)
+        self._enter("assemble")
+        trace = assemble(self, encoded)
+        self._enter("done")
+        return trace
+
+    def _build(self, module: types.ModuleType) -> tuple[Any, torch.nn.Module | None, list[Any], dict[str, Any]]:
+        kind = self.target.get("kind", "kernelbench")
+        if kind == "kernelbench":
+            return self._kernelbench(module)
+        name = self.target.get("name") or ""
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part, None)
+            if found is None:
+                raise Unusable("import-error", f"{name!r} is not defined in {self.path} after importing it.", self.target.get("line", 0))
+        lines = class_lines(self.path)
+        self.line = self.target.get("line") or lines.get(name, 0)
+        model = None
+        call = found
+        self.forward_line = lines.get(name, 0)
+        if isinstance(found, type):
+            self._enter("constructor")
+            init = [self._value(v) for v in self.target.get("init") or []]
+            init_kwargs = {k: self._value(v) for k, v in (self.target.get("init_kwargs") or {}).items()}
+            call = found(*init, **init_kwargs)
+            if isinstance(call, torch.nn.Module):
+                model = self._ready(call)
+            self.forward_line = _forward_line(found)
+        self._enter("inputs")
+        args, kwargs = self._inputs(call, model)
+        return call, model, args, kwargs
+
+    def _kernelbench(self, module: types.ModuleType) -> tuple[Any, torch.nn.Module, list[Any], dict[str, Any]]:
+        cls = self._model_class(module)
+        self.line = class_lines(self.path).get(cls.__qualname__, 0)
+        self.forward_line = _forward_line(cls)
+        if not hasattr(module, "get_inputs"):
+            raise Unusable("no-shapes", f"{cls.__name__} has no get_inputs() and no pragma: add `# sol: x=f32[8, 512]` above it.", self.line)
+        self._enter("inputs")
+        given = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
+        init, init_kwargs = _arguments(given)
+        self._enter("constructor")
+        model = self._ready(cls(*init, **init_kwargs))
+        self._enter("inputs")
+        args, kwargs = _arguments(module.get_inputs())
+        return model, model, args, kwargs
+
+    def _model_class(self, module: types.ModuleType) -> type[torch.nn.Module]:
+        own = [
+            v for v in vars(module).values()
+            if isinstance(v, type) and issubclass(v, torch.nn.Module) and v.__module__ == module.__name__
+        ]  # fmt: skip
+        wanted = self.target.get("name") or "Model"
+        for cls in own:
+            if cls.__name__ == wanted:
+                return cls
+        if len(own) == 1:
+            return own[0]
+        names = ", ".join(c.__name__ for c in own) or "none"
+        raise Unusable("no-shapes", f"expected a class {wanted} (or just one nn.Module) beside get_inputs(), found: {names}.")
+
+    def _ready(self, model: torch.nn.Module) -> torch.nn.Module:
+        return model.train() if self.target.get("mode") == "train" else model.eval()
+
+    def _inputs(self, call: Any, model: torch.nn.Module | None) -> tuple[list[Any], dict[str, Any]]:
+        specs = self.target.get("inputs") or []
+        parameters = _parameters(model if model is not None else call)
+        values = [(s.get("name") or "" if isinstance(s, dict) else "", self._value(s)) for s in specs]
+        by_name = {n: p for n, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        if values and all(n in by_name and by_name[n].kind is not inspect.Parameter.POSITIONAL_ONLY for n, _ in values):
+            return [], dict(values)
+        return [v for _, v in values], {}
+
+    def _value(self, spec: Any) -> Any:
+        if isinstance(spec, dict) and "shape" in spec and "dtype" in spec:
+            dtype = BY_NAME.get(spec["dtype"])
+            if dtype is None:
+                raise Unusable("inputs-failed", f"dtype {spec['dtype']!r} of {spec.get('name') or 'an input'} is not known.")
+            tensor = torch.empty(tuple(spec["shape"]), dtype=dtype)
+            self.recorder.tensors.of(tensor).store.random = True
+            return tensor
+        if isinstance(spec, dict) and "value" in spec:
+            return self._value(spec["value"])
+        if isinstance(spec, list):
+            return [self._value(v) for v in spec]
+        if isinstance(spec, dict) and "tuple" in spec and len(spec) == 1:
+            return tuple(self._value(v) for v in spec["tuple"])
+        return spec
+
+    def _name(self, model: torch.nn.Module | None, call: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+        tensors = self.recorder.tensors
+        if model is not None:
+            self.modules.name_all(model)
+            for name, parameter in model.named_parameters():
+                tensors.mark(parameter, "parameter", name)
+            for name, buffer in model.named_buffers():
+                tensors.mark(buffer, "buffer", name)
+        names = list(_parameters(model if model is not None else call).items())
+        for position, value in enumerate(args):
+            name, p = names[position] if position < len(names) else (names[-1] if names else ("", None))
+            if p is not None and p.kind is inspect.Parameter.VAR_POSITIONAL:
+                first = [n for n, _ in names].index(name)
+                name = f"{name}[{position - first}]"
+            self._mark_inputs(value, name or f"input{position}")
+        for name, value in kwargs.items():
+            self._mark_inputs(value, name)
+
+    def _mark_inputs(self, value: Any, name: str) -> None:
+        if isinstance(value, torch.Tensor):
+            self.recorder.tensors.mark(value, "input", name)
+        elif isinstance(value, (list, tuple)):
+            for i, item in enumerate(value):
+                self._mark_inputs(item, f"{name}[{i}]")
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                self._mark_inputs(item, f"{name}[{key!r}]")
+
+
+def load(path: str, text: str | None, roots: list[str]) -> types.ModuleType:
+    """Import the file under its own name (its package's, when it is in one) from `text` or from disk."""
+    if text is None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except FileNotFoundError:
+            raise Unusable("file-missing", f"{path} is not on disk any more; save it again.") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unusable("file-missing", f"{path} cannot be read as UTF-8 text: {error}") from None
+    folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
+    package: list[str] = []
+    top = folder
+    while os.path.isfile(os.path.join(top, "__init__.py")) and os.path.basename(top).isidentifier():
+        package.insert(0, os.path.basename(top))
+        top = os.path.dirname(top)
+    for root in reversed([folder if not package else top, *roots]):
+        if root in sys.path:
+            sys.path.remove(root)
+        sys.path.insert(0, root)
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    code = compile(text, path, "exec", dont_inherit=True)
+    name = ".".join([*package, stem])
+    if not package and (name in sys.modules or name in sys.builtin_module_names):
+        name = f"_target_{stem}"
+    if package:
+        importlib.import_module(".".join(package))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    exec(code, module.__dict__)
+    return module
+
+
+def _arguments(given: Any) -> tuple[list[Any], dict[str, Any]]:
+    if isinstance(given, dict):
+        return [], given
+    if isinstance(given, torch.Tensor):
+        return [given], {}
+    items = list(given)
+    if len(items) == 2 and isinstance(items[0], (list, tuple)) and isinstance(items[1], dict) and all(isinstance(k, str) for k in items[1]):
+        return list(items[0]), items[1]
+    return items, {}
+
+
+def _parameters(call: Any) -> dict[str, inspect.Parameter]:
+    target = call.forward if isinstance(call, torch.nn.Module) else call
+    try:
+        return dict(inspect.signature(target).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def _forward_line(cls: type) -> int:
+    method = getattr(cls, "forward", None) or getattr(cls, "__call__", None)
+    code = getattr(inspect.unwrap(method), "__code__", None) if method is not None else None
+    if code is None:
+        return 0
+    return class_lines(code.co_filename).get(getattr(method, "__qualname__", ""), code.co_firstlineno)
