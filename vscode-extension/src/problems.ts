@@ -5,7 +5,7 @@ import { commandText, installCommand, type NotInstalled } from "./locate";
 import type { Problem } from "./paths";
 import type { Supervisor } from "./supervisor";
 
-const COPY = "Copy Install Command";
+const COPY = "Copy Command";
 const RUN = "Run in Terminal";
 const INTERPRETER = "Choose Interpreter";
 const RESTART = "Restart";
@@ -19,7 +19,7 @@ export async function tellProblem(problem: Problem | NotInstalled, supervisor: S
     ...(install === undefined ? [] : [COPY]),
     ...(install !== undefined && vscode.workspace.isTrusted ? [RUN] : []),
     ...(isMissing ? [INTERPRETER] : [RESTART]),
-    OUTPUT,
+    ...(install === undefined ? [OUTPUT] : []), // a fourth button would cut the words of all
   ];
   switch (await vscode.window.showErrorMessage(`sollens: ${problem.problem}`, ...buttons)) {
     case COPY:
