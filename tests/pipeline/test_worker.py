@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import SOURCE, FakeAgents
+from canned import SOURCE, FakeAgents
 from sollens.analysis.cache import Cache
 from sollens.analysis.pipeline import Pipeline
 from sollens.analysis.worker import Channel, Worker
