@@ -25,10 +25,12 @@ from sollens.analysis.ir.nodes import (
     Select,
     Source,
     Statement,
+    walk,
 )
 from sollens.analysis.ir.scalars import SCALAR_OPS
 from sollens.analysis.ir.tensors import TensorType, points
-from sollens.analysis.ir.verify_bounds import Context, describe_index, live_reads, stays_inside
+from sollens.analysis.ir.text_print import affine_text
+from sollens.analysis.ir.verify_bounds import Context, Prover, live_reads
 from sollens.analysis.ir.verify_calls import complaints
 from sollens.analysis.trace.schema import DTYPE_BITS
 
@@ -51,12 +53,13 @@ class IrProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkLimits:
-    """What a program may ask for: points of all domains, elements of one tensor, nodes, problems reported."""
+    """What a program may ask for: points of all domains, elements of one tensor, nodes, problems reported, seconds for exact proofs."""
 
     points: int = 10**18
     elements: int = 10**13
     nodes: int = 200_000
     problems: int = 50
+    seconds: float = 5.0
 
 
 WORK_LIMITS = WorkLimits()
@@ -89,6 +92,7 @@ class _Verifier:
         self.problems: list[IrProblem] = []
         self.used: set[str] = set()
         self.trips: dict[str, int] = {}
+        self.prover = Prover(limits.seconds)
         self.at = ""
         self.source = NO_SOURCE
 
@@ -103,6 +107,10 @@ class _Verifier:
 
     def program(self, program: Program) -> None:
         self.at = program.name
+        count = sum(1 for _ in walk((*program.setup, *program.nodes)))
+        if count > self.limits.nodes:
+            self.fail("limit", f"at most {self.limits.nodes} nodes", count)
+            raise _Enough
         wanted = points((*program.setup, *program.nodes))
         if wanted > self.limits.points:
             self.fail("limit", f"at most {self.limits.points} points of work", wanted)
@@ -246,9 +254,9 @@ class _Verifier:
             return
         for read, context in live_reads(node.body, Context(node.guard)):
             for axis, (index, extent) in enumerate(zip(read.index, scope[read.tensor].shape, strict=True)):
-                outside = stays_inside(index, extent, extents, context)
+                outside = self.prover.outside(index, extent, extents, context)
                 if outside:
-                    where = f"{read.tensor} axis {axis}, index {describe_index(index)}"
+                    where = f"{read.tensor} axis {axis}, index {affine_text(index)}"
                     self.fail("bounds", f"{where} in 0..{extent - 1} wherever the guard holds", outside)
 
     def folds(self, node: Statement) -> None:

@@ -5,6 +5,7 @@ First by intervals, which settles nearly every read; then exactly, by emptiness 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +13,10 @@ from typing import Any
 
 from sollens.analysis.ir.affine import Affine, Constraint, Mod
 from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select
-from sollens.analysis.ir.text_print import affine_text
 
-# isl gives up beyond this many of its elementary operations (about 0.1 s).
-_MAX_OPERATIONS = 300_000
-_MAX_ATOMS = 40
+# isl gives up beyond this many of its elementary operations: 0.3 s on the worst input found, 1 ms on real ones.
+_MAX_OPERATIONS = 30_000
+_MAX_ATOMS = 30
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,35 @@ def live_reads(expr: Expr, context: Context) -> Iterator[tuple[Read, Context]]:
             return
 
 
-def stays_inside(index: Affine, extent: int, extents: Mapping[str, int], context: Context) -> str:
-    """"" when 0 <= index < extent at every point of the box (`extents`, all positive) in the context, else the values found."""
-    simple = index.simplify(extents)
-    low, high = simple.bounds(extents)
-    if low >= 0 and high < extent:
-        return ""
-    below = low < 0 and not _implied(simple, extents, context)
-    above = high >= extent and not _implied(extent - 1 - simple, extents, context)
-    if not below and not above:
-        return ""
-    return _exact(index, extent, extents, context, f"{low}..{high}")
+class Prover:
+    """Proves reads in bounds, each distinct question once, within a budget of seconds for the exact part."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.known: dict[object, str] = {}
+
+    def outside(self, index: Affine, extent: int, extents: Mapping[str, int], context: Context) -> str:
+        """"" when 0 <= index < extent at every point of the box (`extents`, all positive) in the context, else the values found."""
+        simple = index.simplify(extents)
+        low, high = simple.bounds(extents)
+        if low >= 0 and high < extent:
+            return ""
+        below = low < 0 and not _implied(simple, extents, context)
+        above = high >= extent and not _implied(extent - 1 - simple, extents, context)
+        if not below and not above:
+            return ""
+        involved = [index, *(c.expr for c in context.holds), *(c.expr for group in context.fails for c in group)]
+        names = sorted(frozenset[str]().union(*(e.names for e in involved)))
+        key = (index, extent, context, *((n, extents[n]) for n in names))
+        if key not in self.known:
+            interval = f"{low}..{high}"
+            if sum(_atoms(e) for e in involved) + len(names) > _MAX_ATOMS or self.seconds <= 0:
+                return f"{interval} (not decided exactly: too many terms)"
+            start = time.process_time()
+            found = _counterexample(index, extent, {n: extents[n] for n in names}, context)
+            self.seconds -= time.process_time() - start
+            self.known[key] = f"{interval} (not decided exactly: too hard)" if found is None else found
+        return self.known[key]
 
 
 def _implied(expr: Affine, extents: Mapping[str, int], context: Context) -> bool:
@@ -76,30 +94,26 @@ def _implied(expr: Affine, extents: Mapping[str, int], context: Context) -> bool
     return any((expr - known).simplify(extents).bounds(extents)[0] >= 0 for known in context.lower_bounds)
 
 
-def _exact(index: Affine, extent: int, extents: Mapping[str, int], context: Context, interval: str) -> str:
-    involved = [index, *(c.expr for c in context.holds), *(c.expr for group in context.fails for c in group)]
-    names = sorted(set().union(*(e.names for e in involved)))
-    if sum(_atoms(e) for e in involved) + len(names) > _MAX_ATOMS:
-        return f"{interval} (too many terms to decide exactly)"
-    import islpy as isl
+def _counterexample(index: Affine, extent: int, extents: Mapping[str, int], context: Context) -> str | None:
+    """A point where the index is outside, "" when there is none, None when isl gives up."""
+    import islpy  # here, because importing it takes longer than verifying most programs
 
-    library: Any = isl
-    conditions = [f"0 <= {n} < {extents[n]}" for n in names]
+    isl: Any = islpy
+    conditions = [f"0 <= {n} < {extents[n]}" for n in extents]
     conditions += [_constraint(c) for c in context.holds]
     conditions += [f"not ({_conjunction(group)})" for group in context.fails]
-    text = _isl(index)
-    space = f"[{', '.join(names)}]"
+    conditions.append(f"({_isl(index)} < 0 or {_isl(index)} >= {extent})")
+    isl_context = isl.Context()
+    isl_context.set_max_operations(_MAX_OPERATIONS)
     try:
-        ctx = library.Context()
-        ctx.set_max_operations(_MAX_OPERATIONS)
-        outside = f"({text} < 0 or {text} >= {extent})"
-        points = library.Set.read_from_str(ctx, f"{{ {space} : {' and '.join([*conditions, outside])} }}")
+        text = f"{{ [{', '.join(extents)}] : {' and '.join(conditions)} }}"
+        points = isl.Set.read_from_str(isl_context, text)
         if points.is_empty():
             return ""
         point = points.sample_point()
-        found = {n: int(point.get_coordinate_val(library.dim_type.set, k).to_python()) for k, n in enumerate(names)}
-    except library.Error:
-        return f"{interval} (could not decide exactly)"
+        found = {n: int(point.get_coordinate_val(isl.dim_type.set, k).to_python()) for k, n in enumerate(extents)}
+    except isl.Error:
+        return None
     at = ", ".join(f"{n}={v}" for n, v in found.items())
     return f"{index.evaluate(found)}{' at ' if at else ''}{at}"
 
@@ -127,7 +141,3 @@ def _isl(expr: Affine) -> str:
             parts.append(f"{c}*floor(({_isl(atom.operand)})/{atom.divisor})")
     return f"({' + '.join(parts)})"
 
-
-def describe_index(index: Affine) -> str:
-    """The index as it is written."""
-    return affine_text(index)
