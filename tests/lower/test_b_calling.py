@@ -57,6 +57,10 @@ class Emitted:
         return list(walk(self.program.nodes))
 
     @property
+    def nodes_outside_loops(self) -> list[Node]:
+        return list(self.program.nodes)
+
+    @property
     def statements(self) -> list[Statement]:
         return [n for n in self.nodes if isinstance(n, Statement)]
 
