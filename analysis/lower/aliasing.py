@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sollens.analysis.ir.affine import Affine, Constraint, Mod, dim, equals, within
+from sollens.analysis.ir.affine import Affine, Constraint, FloorDiv, Mod, dim, equals, within
 from sollens.analysis.ir.nodes import Node, Read, Select, Source, Statement
 from sollens.analysis.lower.builder import Builder, Value
 from sollens.analysis.trace.schema import Tensor
@@ -146,13 +146,28 @@ def _solve_linear(expr: Affine, target: Affine, extents: Extents, solved: dict[s
 
 def _rejoin(expr: Affine) -> Affine:
     """The same values with `d * (x floordiv d) + x mod d` put together as `x`, wherever that removes divisions."""
+    expr = _reduced(expr)
     for atom, c in expr.terms:
         if isinstance(atom, Mod):
-            whole = atom.operand // atom.divisor
+            whole = _reduced(atom.operand // atom.divisor)
             joined = expr + (Affine(0, ((atom, -1),)) - whole * atom.divisor + atom.operand) * c
             if _divisions(joined) < _divisions(expr):
                 return _rejoin(joined)
     return expr
+
+
+def _reduced(expr: Affine) -> Affine:
+    """The same values with whole multiples taken out of divisions: `(3*a + c) floordiv 2` is `a + (a + c) floordiv 2`."""
+    result = Affine(expr.constant)
+    for atom, c in expr.terms:
+        if isinstance(atom, FloorDiv):
+            d = atom.divisor
+            whole = Affine.make(atom.operand.constant // d, {a: k // d for a, k in atom.operand.terms})
+            rest = Affine(0, ((FloorDiv(atom.operand - whole * d, d), 1),))
+            result += (whole + rest) * c
+        else:
+            result += Affine(0, ((atom, c),))
+    return result
 
 
 def _divisions(expr: Affine) -> int:

@@ -126,8 +126,9 @@ def view_chains(draw):
             step = lambda v, a=axis: v.unflatten(a, (2, -1))
         else:
             step = lambda v, a=axis: v.unsqueeze(a)
-        x = step(x)
-        steps.append(step)
+        if step(x).numel():
+            x = step(x)
+            steps.append(step)
     return shape, steps
 
 
