@@ -1,7 +1,7 @@
 """Tokens and logical lines of the IR's text form, and the problems found in it.
 
-A logical line is a line with its continuations: inside brackets, lines indented deeper than its first one. Limits keep hostile text
-cheap; nothing here raises on any input.
+A logical line is a line with its continuations: lines indented deeper than its first one, inside brackets or starting with `if` or `@`.
+Limits keep hostile text cheap.
 """
 
 from __future__ import annotations
@@ -99,6 +99,8 @@ _TOKEN = re.compile(
     |(?P<bad>.)""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
+# A guard or source on a line of its own.
+_CLAUSE = re.compile(r"[ \t]*(?=@|if\b(?!\s*[\[:=,]))")
 _INDENT = re.compile(r"[ \t\r]*(?:(?P<empty>\n|\#|\Z))?")
 
 
@@ -112,7 +114,7 @@ def lines(text: str, limit: int = LIMITS.tokens) -> Iterator[Line]:
             continue
         offset = match.start()
         if kind == "newline":
-            if line is not None and not (depth > 0 and _continues(text, offset + 1, line.indent)):
+            if line is not None and not _continues(text, offset + 1, line.indent, depth > 0):
                 line.tokens.append(Token("end", "", offset))
                 yield line
                 line, depth = None, 0
@@ -135,12 +137,12 @@ def lines(text: str, limit: int = LIMITS.tokens) -> Iterator[Line]:
         yield line
 
 
-def _continues(text: str, offset: int, indent: int) -> bool:
-    """Whether the line at `offset` is blank or indented deeper."""
-    match = _INDENT.match(text, offset)
-    if match is None or match.group("empty") is not None:
-        return True
-    return len(match.group().expandtabs(8)) > indent
+def _continues(text: str, offset: int, indent: int, in_brackets: bool) -> bool:
+    """Whether the line at `offset` belongs to the one before: it is indented deeper (or blank) in brackets, or a guard or source."""
+    match = (_INDENT if in_brackets else _CLAUSE).match(text, offset)
+    if match is None:
+        return in_brackets
+    return (in_brackets and match.group("empty") is not None) or len(match.group().expandtabs(8)) > indent
 
 
 def locate(text: str, failure: Failure) -> TextProblem:
