@@ -292,7 +292,8 @@ class _Lowering:
     def _setup(self, used: Sequence[int]) -> tuple[tuple[Node, ...], dict[int, str]]:
         """Setup nodes that yield values of used external tensors, and which value defines which tensor."""
         produced = {t for op in self.trace.setup for t in (*tensor_ids(op.outputs), *op.mutates)}
-        wanted = [t for t in used if t in produced and self.tensors[t].values is None]
+        # Also of tensors whose values were sent: a mask's structure is seen in how it was built, at any size.
+        wanted = [t for t in used if t in produced]
         if not wanted:
             return (), {}
         before = dict(self.declared)
