@@ -2,7 +2,7 @@
 
 A message is a 4-byte big-endian length and JSON. Requests are {"id", "method", "params"}:
 
-    analyse       params of pipeline.Request        result: FileReport; {"id", "progress": {"stage", "message"}} before it
+    analyse       params of pipeline.Request        result: FileReport, after {"id", "progress": {"stage", "message"}}
     ir, einsum    the same, einsum also "format"    result: {"text", "problems"}
     warm          {"interpreter"}                   result: {}  (the interpreter's agent has started)
     cancel        {"id"}                            ends that request with the error "cancelled"
@@ -10,8 +10,9 @@ A message is a 4-byte big-endian length and JSON. Requests are {"id", "method", 
     ping          {}                                result: {}
     shutdown      {}                                ends the process, as the end of stdin does
 
-Answers are {"id", "result"} or {"id", "error": {"code", "message"}}, in any order, each written whole. A request without id is
-answered with nothing. While an analysis runs, its stage is repeated every two seconds: silence means that the worker is stuck.
+Answers are {"id", "result"} or {"id", "error": {"code", "message"}}, in any order, each written whole. A request without
+id is answered with nothing. While an analysis runs, its stage is repeated every two seconds: silence means that the
+worker is stuck.
 """
 
 from __future__ import annotations

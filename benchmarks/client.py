@@ -1,4 +1,4 @@
-"""A language client over stdio, as an editor is one: raw JSON-RPC, a reader thread, the requests of the server answered."""
+"""A language client over stdio, as an editor is one: raw JSON-RPC, a reader thread, the server's requests answered."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""From didSave to the refreshed hints, as an editor sees it, over every KernelBench problem; results/latency.json and .md.
+"""From didSave to the refreshed hints, as an editor sees it, over every KernelBench problem; see results/latency.md.
 
     python benchmarks/latency.py --root /path/to/KernelBench/KernelBench [--levels 1 2 3] [--hw h100-sxm]
 
-Each file is opened and analysed once (warm agent, empty cache before the run). Then a comment line at its end is changed and
-the file saved: the trace is new, nothing comes from the cache. The clock runs from the didSave message until the answer to
-the textDocument/inlayHint request that follows workspace/inlayHint/refresh. Meanwhile hovers are asked for every 20 ms: the
-longest one tells how long the server made an editor wait. Nothing of a problem's text is written to results.
+Each file is opened and analysed once (warm agent, empty cache before the run). Then a comment line at its end is changed
+and the file saved: the trace is new, nothing comes from the cache. The clock runs from the didSave message until the
+answer to the textDocument/inlayHint request that follows workspace/inlayHint/refresh. Meanwhile hovers are asked for every
+20 ms: the longest tells how long the server made an editor wait. Nothing of a problem's text is written to results.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ class Hovers:
 def markdown(document: dict[str, Any]) -> str:
     """The document's summary."""
     lines = [
-        f"sollens {document['sollens']}, {document['hardware']}, {document['machine']['cores']} cores; from didSave to the "
-        "answer of the inlayHint request that follows the refresh, over stdio, warm, nothing cached.",
+        f"sollens {document['sollens']}, {document['hardware']}, {document['machine']['cores']} cores; from didSave to "
+        "the answer of the inlayHint request that follows the refresh, over stdio, warm, nothing cached.",
         "",
         "| | median | p95 | slowest |",
         "|---|---:|---:|---:|",

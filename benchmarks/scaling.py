@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the cost of an analysis grows with the program: transformers of 12, 48 and 96 layers; results/scaling.json and .md.
+"""How the cost of an analysis grows with the program: transformers of 12, 48 and 96 layers; see results/scaling.md.
 
 python benchmarks/scaling.py [--layers 12 48 96] [--repeat 3]
 """
@@ -100,7 +100,7 @@ def markdown(document: dict[str, Any]) -> str:
     """The document as a table."""
     stages = ("trace", "lower", "lift", "bound")
     lines = [
-        f"sollens {document['sollens']}, {document['machine']['cores']} cores; warm, nothing cached, best of the repeats.",
+        f"sollens {document['sollens']}, {document['machine']['cores']} cores; warm, nothing cached, best of repeats.",
         "",
         f"| layers | operators | total | per operator | {' | '.join(stages)} |",
         "|---:|---:|---:|---:|" + "---:|" * len(stages),
