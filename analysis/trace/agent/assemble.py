@@ -62,7 +62,7 @@ def assemble(run: Run, outputs: Any) -> dict[str, Any]:
         "line": run.line,
         "forward_line": run.forward_line,
         "settings": settings(),
-        "assumptions": run.assumptions,
+        "assumptions": list(run.assumptions),
         "versions": {"torch": torch.__version__, "python": platform.python_version()},
         "schema": 1,
     }

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
+from .patches import note
 from .recorder import DataDependent, Recorder
 from .tensors import Info, no_modes
 
@@ -22,10 +23,9 @@ Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 class Functions(TorchFunctionMode):
     """Sees every call of torch's Python API."""
 
-    def __init__(self, recorder: Recorder, assumptions: list[str]) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.recorder = recorder
-        self.assumptions = assumptions
         self._casts: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         t = torch.Tensor
         self.handlers: dict[Any, Handler] = {
@@ -154,9 +154,7 @@ class Functions(TorchFunctionMode):
         return torch.Tensor.to(*args, **kwargs)
 
     def _moved(self, tensor: Any) -> Any:
-        note = "accelerator devices are recorded as the CPU"
-        if note not in self.assumptions:
-            self.assumptions.append(note)
+        note("accelerator devices are recorded as the CPU")
         return tensor
 
     def _is_accelerator(self, device: Any) -> bool:

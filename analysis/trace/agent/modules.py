@@ -26,31 +26,28 @@ class Modules:
         self._classes: dict[type, tuple[str, int]] = {}
 
     def watch(self) -> None:
-        """Install the patches."""
-        frames, created, kept = self.frames, self._created, self._kept
+        """Make this the table that calls are counted in."""
+        _CURRENT[:] = [self]
+        _install()
+
+    def made(self, module: torch.nn.Module) -> None:
+        """Remember where the user's code makes a module."""
+        place = self.frames.caller(3)
+        if place[1]:
+            self._created[id(module)] = place
+            self._kept.append(module)
+
+    def called(self, module: torch.nn.Module, call: Any, args: Any, kwargs: Any) -> Any:
+        """Call a module with its row current."""
         recorder = self.recorder
-        call = torch.nn.Module.__call__
-
-        def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-            module = object.__new__(cls)
-            place = frames.caller()
-            if place[1]:
-                created[id(module)] = place
-                kept.append(module)
-            return module
-
-        def entered(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if not recorder.in_forward:
-                return call(module, *args, **kwargs)
-            outer = recorder.module
-            recorder.module = self.index(module, outer)
-            try:
-                return call(module, *args, **kwargs)
-            finally:
-                recorder.module = outer
-
-        torch.nn.Module.__new__ = new  # type: ignore[method-assign,assignment]
-        torch.nn.Module.__call__ = entered  # type: ignore[method-assign,assignment]
+        if not recorder.in_forward:
+            return call(module, *args, **kwargs)
+        outer = recorder.module
+        recorder.module = self.index(module, outer)
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            recorder.module = outer
 
     def name_all(self, root: torch.nn.Module) -> None:
         """Take paths from the root's named modules; a shared module keeps its first."""
@@ -100,6 +97,28 @@ class Modules:
         if line is None:
             line = class_lines(file).get(cls.__qualname__, 0)
         return file, line
+
+
+_CURRENT: list[Modules] = []
+_INSTALLED: list[bool] = []
+
+
+def _install() -> None:
+    if _INSTALLED:
+        return
+    _INSTALLED.append(True)
+    call = torch.nn.Module.__call__
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        module = object.__new__(cls)
+        _CURRENT[0].made(module)
+        return module
+
+    def entered(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return _CURRENT[0].called(module, call, args, kwargs)
+
+    torch.nn.Module.__new__ = new  # type: ignore[method-assign,assignment]
+    torch.nn.Module.__call__ = entered  # type: ignore[method-assign,assignment]
 
 
 _QUALNAMES = hasattr(class_code := (lambda: None).__code__, "co_qualname")

@@ -15,11 +15,25 @@ _RANDOM_INITS = (
 )  # fmt: skip
 
 
-def apply(assumptions: list[str]) -> None:
-    """Install all replacements in this process."""
+NOTES: list[str] = []
+_INSTALLED: list[bool] = []
+
+
+def note(text: str) -> None:
+    """An assumption of the run in this process."""
+    if text not in NOTES:
+        NOTES.append(text)
+
+
+def apply() -> None:
+    """Install all replacements in this process, once."""
+    NOTES.clear()
+    if _INSTALLED:
+        return
+    _INSTALLED.append(True)
     _skip_initialisation()
     _keep_eager()
-    _without_accelerator(assumptions)
+    _without_accelerator()
     torch.nn.Module._apply = _apply  # type: ignore[method-assign,assignment]
     torch.distributions.Distribution.set_default_validate_args(False)
     with contextlib.suppress(AttributeError):
@@ -104,7 +118,7 @@ class _Nothing:
         return 0.0
 
 
-def _without_accelerator(assumptions: list[str]) -> None:
+def _without_accelerator() -> None:
     def nothing(*args: Any, **kwargs: Any) -> None: ...
 
     cuda: Any = torch.cuda
@@ -131,9 +145,7 @@ def _without_accelerator(assumptions: list[str]) -> None:
 
     def init(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
         if device_type != "cpu":
-            note = f"autocast for {device_type} is recorded as autocast for the CPU"
-            if note not in assumptions:
-                assumptions.append(note)
+            note(f"autocast for {device_type} is recorded as autocast for the CPU")
             dtype = dtype or torch.float16
         start(self, "cpu", dtype, *args, **kwargs)
 

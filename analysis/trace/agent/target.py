@@ -38,7 +38,7 @@ class Run:
         self.frames = Frames(self.path)
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.recorder = Recorder(self.fake, self.frames, request.get("max_operators") or 200_000)
-        self.assumptions: list[str] = []
+        self.assumptions = patches.NOTES
         self.modules = Modules(self.frames, self.recorder)
         self.stage = "import"
         self.stage_s: dict[str, float] = {}
@@ -66,12 +66,12 @@ class Run:
         torch.manual_seed(seed)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(seed)
-        patches.apply(self.assumptions)
+        patches.apply()
         self.modules.watch()
         with torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(self.fake)
             stack.enter_context(self.recorder)
-            stack.enter_context(Functions(self.recorder, self.assumptions))
+            stack.enter_context(Functions(self.recorder))
             module = load(self.path, self.request.get("text"), self.request.get("paths") or [])
             call, model, args, kwargs = self._build(module)
             self._name(model, call, args, kwargs)
