@@ -154,6 +154,7 @@ class _Run:
             try:
                 report = self.analysed(target, clock)
             except TraceFailed as failure:
+                self.check()
                 self.problems += [_located(p, self.path, target) for p in failure.problems]
                 continue
             clock.stage_s["total"] = time.perf_counter() - start
@@ -168,6 +169,7 @@ class _Run:
             try:
                 programs.append(self.lower(self.trace(target, self.locate(target), clock), clock))
             except TraceFailed as failure:
+                self.check()
                 self.problems += [_located(p, self.path, target) for p in failure.problems]
         return programs, self.problems
 

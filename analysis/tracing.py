@@ -69,7 +69,7 @@ class Agents:
 
     def warm(self, interpreter: str) -> None:
         """Start the agent of an interpreter, so that the first trace does not wait for its imports."""
-        self.host(interpreter).warm()
+        self.host(interpreter).start()
 
     def close(self) -> None:
         """End every agent."""
