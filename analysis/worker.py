@@ -11,8 +11,8 @@ A message is a 4-byte big-endian length and JSON. Requests are {"id", "method", 
     shutdown      {}                                ends the process, as the end of stdin does
 
 Answers are {"id", "result"} or {"id", "error": {"code", "message"}}, in any order, each written whole. A request
-without id is answered with nothing. While an analysis runs, its stage is repeated every two seconds: silence means that the
-worker is stuck.
+without id is answered with nothing. While an analysis runs, its stage is repeated every two seconds: silence means
+that the worker is stuck.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@
     python benchmarks/latency.py --root /path/to/KernelBench/KernelBench [--levels 1 2 3] [--hw h100-sxm]
 
 Each file is opened and analysed once (warm agent, empty cache before the run). Then a comment line at its end is
-changed and the file saved: the trace is new, nothing comes from the cache. The clock runs from the didSave message until
-the answer to the textDocument/inlayHint request that follows workspace/inlayHint/refresh. Meanwhile hovers are asked for
-every 20 ms: the longest tells how long the server made an editor wait. Nothing of a problem's text is written.
+changed and the file saved: the trace is new, nothing comes from the cache. The clock runs from the didSave message
+until the answer to the textDocument/inlayHint request that follows workspace/inlayHint/refresh. Meanwhile hovers are
+asked for every 20 ms: the longest tells how long the server made an editor wait. Nothing of a problem's text is
+written.
 """
 
 from __future__ import annotations
