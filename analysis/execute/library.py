@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
-
 from sollens.analysis.execute.errors import NotExecutable, OutOfBounds
 from sollens.analysis.execute.storage import Array, compute_type_of
 from sollens.analysis.ir.nodes import Call
@@ -79,7 +78,8 @@ def _front(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 _COMBINE: dict[str, tuple[Any, Any]] = {
-    "add": (np.add, 0), "mul": (np.multiply, 1), "amax": (np.maximum, None), "amin": (np.minimum, None), "mean": (np.add, 0),
+    "add": (np.add, 0), "mul": (np.multiply, 1), "amax": (np.maximum, None), "amin": (np.minimum, None),
+    "mean": (np.add, 0),
 }  # fmt: skip
 
 
@@ -224,11 +224,19 @@ def _solve(a: Array, b: Array) -> Array:
     return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else np.linalg.solve(a, b)
 
 
+def _svd(a: Array) -> Any:
+    return np.linalg.svd(a, full_matrices=False)
+
+
+def _svdvals(a: Array) -> Any:
+    return np.linalg.svd(a, compute_uv=False)
+
+
 _LINALG: dict[str, Callable[..., Any]] = {
     "cholesky": np.linalg.cholesky, "inv": np.linalg.inv, "det": np.linalg.det, "slogdet": np.linalg.slogdet,
     "qr": np.linalg.qr, "eigh": np.linalg.eigh, "eigvalsh": np.linalg.eigvalsh, "eig": np.linalg.eig,
-    "eigvals": np.linalg.eigvals, "svdvals": lambda a: np.linalg.svd(a, compute_uv=False), "pinv": np.linalg.pinv, "solve": _solve,
-    "svd": lambda a: np.linalg.svd(a, full_matrices=False), "matrix_rank": np.linalg.matrix_rank,
+    "eigvals": np.linalg.eigvals, "svdvals": _svdvals, "pinv": np.linalg.pinv, "solve": _solve, "svd": _svd,
+    "matrix_rank": np.linalg.matrix_rank,
 }  # fmt: skip
 
 
@@ -242,7 +250,7 @@ def _linalg(node: Call, operands: list[Array], _: np.random.Generator) -> Sequen
 
 
 _TABLE: dict[str, Routine] = {
-    "take": _take, "gather": _gather, "index": _index, "scatter": _scatter, "index_add": _index_add, "index_put": _index_put,
-    "sort": _sort, "topk": _topk, "searchsorted": _searchsorted, "random": _random, "nonzero": _nonzero,
-    "masked_select": _masked_select, "fft": _fft, "linalg": _linalg,
+    "take": _take, "gather": _gather, "index": _index, "scatter": _scatter, "index_add": _index_add,
+    "index_put": _index_put, "sort": _sort, "topk": _topk, "searchsorted": _searchsorted, "random": _random,
+    "nonzero": _nonzero, "masked_select": _masked_select, "fft": _fft, "linalg": _linalg,
 }  # fmt: skip

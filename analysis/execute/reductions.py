@@ -7,7 +7,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-
 from sollens.analysis.execute.storage import Array, store, stored_dtype
 
 
@@ -84,17 +83,19 @@ def _first_position(kind: str, value: Array, live: Array) -> Array:
     pick: Callable[..., Array] = np.argmax if kind == "argmax" else np.argmin
     worst = identity(kind, "f32" if value.dtype.kind == "f" else "bool" if value.dtype.kind == "b" else "i64")
     masked = np.where(live, value, np.asarray(worst).astype(value.dtype))
-    found = pick(masked, axis=-1)
+    found: Array = pick(masked, axis=-1)
     # Where the best live value equals the identity, a dead point must not win.
-    chosen = np.take_along_axis(live, found[..., None], axis=-1)[..., 0]
-    return np.where(chosen, found, np.argmax(live, axis=-1))
+    chosen: Array = np.take_along_axis(live, found[..., None], axis=-1)[..., 0]
+    return np.asarray(np.where(chosen, found, np.argmax(live, axis=-1)))
 
 
 def scan(
     kind: str, value: Array, mask: Array | None, shape: tuple[int, ...], axis: int, reverse: bool, dtype: str
 ) -> Array:
-    """Inclusive prefix fold along `axis`; points outside the guard contribute the identity. Positions of argmax and argmin are the latest
-    of equals, as torch.cummax has them."""
+    """Inclusive prefix fold along `axis`; points outside the guard contribute the identity.
+
+    Positions of argmax and argmin are the latest of equals, as torch.cummax has them.
+    """
     value = _masked(kind, value, mask, dtype)
     full = np.moveaxis(np.broadcast_to(value, shape), axis, 0)
     if reverse:
@@ -124,12 +125,12 @@ def _running_position(kind: str, value: Array) -> Array:
     result = np.zeros(value.shape, np.int64)
     if value.shape[0] == 0:
         return result
-    best = value[0]
+    best: Array = value[0]
     at = np.zeros(best.shape, np.int64)
     for k in range(1, value.shape[0]):
-        current = value[k]
-        better = current >= best if kind == "argmax" else current <= best
-        replace = np.isnan(current) | (~np.isnan(best) & better)
+        current: Array = value[k]
+        better: Array = current >= best if kind == "argmax" else current <= best
+        replace: Array = np.isnan(current) | (~np.isnan(best) & better)
         best = np.where(replace, current, best)
         at = np.where(replace, k, at)
         result[k] = at

@@ -1,7 +1,7 @@
 """A NumPy interpreter of the Affine Loop IR: slow, plain, and the meaning that other executors are tested against.
 
-`run(program, {"x": array})` gives the outputs by name. Each statement is evaluated over its whole domain at once; reads at points that
-a guard or Select turns off are clipped, reads out of range at live points raise `OutOfBounds`.
+`run(program, {"x": array})` gives the outputs by name. Each statement is evaluated over its whole domain at once; reads
+at points that a guard or Select turns off are clipped, reads out of range at live points raise `OutOfBounds`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
-
 from sollens.analysis.execute.errors import MissingInput, NotExecutable, OutOfBounds, TooLarge
 from sollens.analysis.execute.library import call
 from sollens.analysis.execute.reductions import reduce, scan
@@ -38,18 +37,27 @@ __all__ = ["MissingInput", "NotExecutable", "OutOfBounds", "TooLarge", "run", "r
 
 
 def run(
-    program: Program, inputs: Mapping[str, Array], *, limit_points: int = 5_000_000, generator: np.random.Generator | None = None
+    program: Program,
+    inputs: Mapping[str, Array],
+    *,
+    limit_points: int = 5_000_000,
+    generator: np.random.Generator | None = None,
 ) -> dict[str, Array]:
     """The program's outputs by name. `inputs` are by declaration name and override values that setup defines.
 
-    bf16 and 8-bit floats are float32 arrays of rounded values. Raises TooLarge, MissingInput, OutOfBounds, NotExecutable.
+    bf16 and 8-bit floats are float32 arrays of rounded values. Raises TooLarge, MissingInput, OutOfBounds and
+    NotExecutable.
     """
     everything = run_all(program, inputs, limit_points=limit_points, generator=generator)
     return {name: everything[name] for name in program.outputs}
 
 
 def run_all(
-    program: Program, inputs: Mapping[str, Array], *, limit_points: int = 5_000_000, generator: np.random.Generator | None = None
+    program: Program,
+    inputs: Mapping[str, Array],
+    *,
+    limit_points: int = 5_000_000,
+    generator: np.random.Generator | None = None,
 ) -> dict[str, Array]:
     """Every tensor of the program by name; of a loop's body, the last iteration's."""
     wanted = points((*program.setup, *program.nodes)) + sum(prod(d.shape) for d in program.declarations)
@@ -90,7 +98,9 @@ class _Machine:
                     results = call(node, [self.values[o] for o in node.operands], self.generator)
                     for result, value in zip(node.results, results, strict=True):
                         if value.shape != result.shape:
-                            raise NotExecutable(f"{node.op}: {result.name} is {list(result.shape)}, found {list(value.shape)}")
+                            raise NotExecutable(
+                                f"{node.op}: {result.name} is {list(result.shape)}, found {list(value.shape)}"
+                            )
                         self.values[result.name] = store(value, result.dtype)
                 case Loop():
                     self.loop(node)
@@ -177,7 +187,9 @@ class _Evaluator:
     def read(self, expr: Read, mask: Array | None) -> Scalar:
         tensor = self.values[expr.tensor]
         if len(expr.index) != tensor.ndim:
-            raise OutOfBounds(f"{self.node.name}: {expr.tensor} has {tensor.ndim} axes, the read {len(expr.index)} indices")
+            raise OutOfBounds(
+                f"{self.node.name}: {expr.tensor} has {tensor.ndim} axes, the read {len(expr.index)} indices"
+            )
         compute = compute_type_of(tensor.dtype)
         position: list[Array] = []
         for axis, (index, extent) in enumerate(zip(expr.index, tensor.shape, strict=True)):
@@ -187,7 +199,9 @@ class _Evaluator:
                 live = outside if mask is None else outside & mask
                 if live.any() and all(d.extent > 0 for d in self.node.domain):
                     worst = int(np.broadcast_to(at, live.shape)[live][0])
-                    raise OutOfBounds(f"{self.node.name}: {expr.tensor} axis {axis} read at {worst}, its extent is {extent}")
+                    raise OutOfBounds(
+                        f"{self.node.name}: {expr.tensor} axis {axis} read at {worst}, its extent is {extent}"
+                    )
                 if extent == 0:
                     return Scalar(np.zeros((), compute))
                 at = np.clip(at, 0, extent - 1)

@@ -1,12 +1,12 @@
 """How a dtype is held and rounded in NumPy, and in which type scalar bodies compute.
 
-bf16, f8, f4 and e8m0 are float32 arrays whose values are representable in the narrow type; f16 is float16; 4-bit integers sit in bytes.
-Bodies compute in bool, i64, f32, f64, c64 or c128 (docs/ir.md, "Scalar types").
+bf16, f8, f4 and e8m0 are float32 arrays whose values are representable in the narrow type; f16 is float16; 4-bit
+integers sit in bytes. Bodies compute in bool, i64, f32, f64, c64 or c128 (docs/ir.md, "Scalar types").
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,15 @@ Array: TypeAlias = NDArray[Any]
 
 # mantissa bits, smallest normal exponent, largest finite value, what is beyond it ("inf", "nan" or "max")
 _NARROW: dict[str, tuple[int, int, float, str]] = {
-    "f8e4m3": (3, -6, 448.0, "nan"),
-    "f8e5m2": (2, -14, 57344.0, "inf"),
-    "f8e4m3fnuz": (3, -7, 240.0, "nan"),
-    "f8e5m2fnuz": (2, -15, 57344.0, "nan"),
-    "f4e2m1": (1, 0, 6.0, "max"),
-}
+    "f8e4m3": (3, -6, 448.0, "nan"), "f8e5m2": (2, -14, 57344.0, "inf"), "f8e4m3fnuz": (3, -7, 240.0, "nan"),
+    "f8e5m2fnuz": (2, -15, 57344.0, "nan"), "f4e2m1": (1, 0, 6.0, "max"),
+}  # fmt: skip
 
 _STORED: dict[str, Any] = {
-    "bool": np.bool_, "u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16, "u32": np.uint32, "i32": np.int32,
-    "u64": np.uint64, "i64": np.int64, "f16": np.float16, "bf16": np.float32, "f32": np.float32, "f64": np.float64,
-    "c32": np.complex64, "c64": np.complex64, "c128": np.complex128, "f8e8m0": np.float32, "i4": np.int8, "u4": np.uint8,
-    **dict.fromkeys(_NARROW, np.float32),
+    "bool": np.bool_, "u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16, "u32": np.uint32,
+    "i32": np.int32, "u64": np.uint64, "i64": np.int64, "f16": np.float16, "bf16": np.float32, "f32": np.float32,
+    "f64": np.float64, "c32": np.complex64, "c64": np.complex64, "c128": np.complex128, "f8e8m0": np.float32,
+    "i4": np.int8, "u4": np.uint8, **dict.fromkeys(_NARROW, np.float32),
 }  # fmt: skip
 
 
@@ -54,13 +51,13 @@ def compute_type_of(stored: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def store(value: Array, dtype: str) -> Array:
-    """The values converted and rounded to `dtype`: integers wrap, float to integer truncates toward zero, to bool is `!= 0`."""
+    """The values converted and rounded to `dtype`: integers wrap, floats truncate to integers, to bool is `!= 0`."""
     target = stored_dtype(dtype)
     with np.errstate(all="ignore"):
         if dtype == "bool":
             return value != 0
         if value.dtype.kind == "c" and target.kind != "c":
-            value = cast(Array, value.real)
+            value = np.real(value)
         if target.kind in "iu":
             if value.dtype.kind == "f":
                 value = np.nan_to_num(np.trunc(value), nan=0.0, posinf=2.0**63 - 1024, neginf=-(2.0**63))

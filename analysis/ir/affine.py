@@ -187,8 +187,10 @@ class Affine:
         return low, high
 
     def simplify(self, extents: Mapping[str, int]) -> Affine:
-        """The same values on the box of `extents`, with divisions removed where ranges allow: `(8*h + d) floordiv 8` is `h`
-        when `0 <= d < 8`."""
+        """The same values on the box of `extents`, with divisions removed where ranges allow.
+
+        `(8*h + d) floordiv 8` is `h` when `0 <= d < 8`.
+        """
         if self.is_linear:
             return self
         result = Affine(self.constant)

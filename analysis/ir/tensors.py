@@ -55,7 +55,10 @@ def add_types(types: dict[str, TensorType], nodes: Iterable[Node]) -> None:
 
 
 def points(nodes: Iterable[Node]) -> int:
-    """Domain points of all statements and elements of all call results, loops multiplied, both sides of branches; at least 1 a node."""
+    """Domain points of all statements and elements of all call results; at least 1 a node.
+
+    Loops multiply; both sides of a branch count.
+    """
     total = 0
     for node in nodes:
         match node:

@@ -167,7 +167,9 @@ class Cursor:
             right = self._factor()
             if operator.text == "*":
                 if value.terms and right.terms:
-                    raise Failure("affine", right_at, "a constant factor (an index must be affine)", "a product of two names")
+                    raise Failure(
+                        "affine", right_at, "a constant factor (an index must be affine)", "a product of two names"
+                    )
                 value = value * right.constant if value.terms else right * value.constant
             elif right.terms or right.constant <= 0:
                 raise Failure("affine", right_at, f"a positive constant after {operator.text}")
@@ -191,7 +193,9 @@ class Cursor:
             if token.text in self.symbols:
                 return Affine(self.symbols[token.text])
             known = [*sorted(self.indices), *self.symbols]
-            raise Failure("unknown-name", token, f"a dimension or symbol ({', '.join(known[:20]) or 'none is in scope'})")
+            raise Failure(
+                "unknown-name", token, f"a dimension or symbol ({', '.join(known[:20]) or 'none is in scope'})"
+            )
         if self.accept("-"):
             self.enter()
             value = -self._factor()
@@ -202,7 +206,9 @@ class Cursor:
             self.expect(")")
             return value
         if token.kind == "name":
-            raise Failure("affine", token, "an affine index (an index read from a tensor is a call: take, gather, index)")
+            raise Failure(
+                "affine", token, "an affine index (an index read from a tensor is a call: take, gather, index)"
+            )
         raise Failure("affine", token, "an index expression (dimensions, symbols and integers with + - * // %)")
 
     def _bounded(self, value: Affine) -> Affine:
@@ -330,7 +336,9 @@ class Cursor:
                 return Literal(complex(real, imaginary)), 1
             case name if name not in SCALAR_OPS:
                 close = _MEANT.get(name) or next(iter(difflib.get_close_matches(name[:40], SCALAR_OPS, 1)), None)
-                raise Failure("unknown-function", token, f"'{close}'" if close else "a scalar function of the reference")
+                raise Failure(
+                    "unknown-function", token, f"'{close}'" if close else "a scalar function of the reference"
+                )
             case name:
                 pass
         dtype = ""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from sollens.analysis.ir import text_clauses as clauses
 from sollens.analysis.ir.calls import CALLS
 from sollens.analysis.ir.nodes import (
-    NO_SOURCE,
     REDUCTIONS,
     ROLES,
-    SCANS,
     Attribute,
     Branch,
     Call,
@@ -25,7 +24,6 @@ from sollens.analysis.ir.nodes import (
     Reduction,
     Result,
     Scan,
-    Source,
     Statement,
 )
 from sollens.analysis.ir.text_expression import Cursor
@@ -39,12 +37,14 @@ def parse(
 ) -> tuple[Program | None, tuple[TextProblem, ...]]:
     """The program that a text stands for, or None with at least one problem.
 
-    `bind` overrides the header's symbols, so that one text serves several sizes. The result's structure is checked, its meaning (names,
-    shapes, bounds) is what `verify` checks.
+    `bind` overrides the header's symbols, so that one text serves several sizes. The result's structure is checked, its
+    meaning (names, shapes, bounds) is what `verify` checks.
     """
     if len(text) > limits.characters:
         found = f"{len(text)} characters"
-        problem = TextProblem(code="limit", line=1, column=1, expected=f"at most {limits.characters} characters", found=found)
+        problem = TextProblem(
+            code="limit", line=1, column=1, expected=f"at most {limits.characters} characters", found=found
+        )
         return None, (problem,)
     return _Parser(text, bind, limits).program()
 
@@ -122,7 +122,9 @@ class _Parser:
         cursor.end()
         unknown = [s for s in self.bind if s not in self.symbols]
         if unknown:
-            raise Failure("unknown-name", line.tokens[0], f"symbols to bind among {list(self.symbols)}", str(unknown[:10]))
+            raise Failure(
+                "unknown-name", line.tokens[0], f"symbols to bind among {list(self.symbols)}", str(unknown[:10])
+            )
         return name
 
 
@@ -154,11 +156,15 @@ class _Block:
             own = line.indent if own is None else own
             self.at += 1
             if line.indent != own:
-                self.parser.fail(Failure("indentation", line.tokens[0], f"{own} columns of indentation", str(line.indent)))
+                self.parser.fail(
+                    Failure("indentation", line.tokens[0], f"{own} columns of indentation", str(line.indent))
+                )
                 continue
             yield line
         if self.depth == 0 and self.at < self.stop and lines[self.at].indent <= self.indent:
-            self.parser.fail(Failure("indentation", lines[self.at].tokens[0], "lines indented below the program's header"))
+            self.parser.fail(
+                Failure("indentation", lines[self.at].tokens[0], "lines indented below the program's header")
+            )
 
     def nested(self, line: Line, indices: tuple[str, ...]) -> _Block:
         """The block below a line; this block goes on after it."""
@@ -208,7 +214,7 @@ class _Block:
         role = cursor.identifier("a role")
         name = cursor.identifier("a name")
         cursor.expect(":")
-        dtype, shape = _type(cursor)
+        dtype, shape = clauses.tensor_type(cursor)
         label = cursor.string("a label") if cursor.token.kind == "string" else ""
         defined_by = cursor.identifier("a setup tensor") if cursor.accept("=") else None
         cursor.end("a label, = SETUP_TENSOR or the end of the line")
@@ -240,12 +246,14 @@ class _Block:
         if first.kind == "name" and second.text in (",", "="):
             return self.call(line)
         known = "NAME[dims]: dtype = body, NAME = call(...): type, loop, branch"
-        raise Failure("syntax", first if first.kind != "name" else second, f"{known}{', a declaration' if not self.depth else ''}")
+        raise Failure(
+            "syntax", first if first.kind != "name" else second, f"{known}{', a declaration' if not self.depth else ''}"
+        )
 
     def statement(self, line: Line) -> Statement:
         cursor = self.parser.cursor(line, self.indices)
         name = cursor.identifier("a name")
-        dims = _dims(cursor) if cursor.is_symbol("[") else ()
+        dims = clauses.dims(cursor) if cursor.is_symbol("[") else ()
         cursor.expect(":")
         dtype = cursor.dtype()
         cursor.expect("=")
@@ -254,16 +262,18 @@ class _Block:
         scan: Scan | None = None
         token, following, third = cursor.token, cursor.peek(), cursor.peek(2)
         if token.text == "scan" and following.kind == "name":
-            scan = _scan(cursor, dims)
+            scan = clauses.scan_clause(cursor, dims)
         elif token.text in REDUCTIONS and following.text == "[" and (cursor.peek(3).text == ":" or third.text == "]"):
             cursor.at += 1
-            reduction = Reduction(kind=token.text, dims=_dims(cursor))
+            reduction = Reduction(kind=token.text, dims=clauses.dims(cursor))
             cursor.indices.update(d.name for d in reduction.dims)
         body = cursor.body()
         guard = cursor.condition() if cursor.accept("if") else ()
         if cursor.token.text == "else":
-            raise Failure("syntax", cursor.token, "the end of the line (a choice is written select(condition, then, otherwise))")
-        source = _source(cursor, "an operator, `if` CONDITION, `@` SOURCE or the end of the line")
+            raise Failure(
+                "syntax", cursor.token, "the end of the line (a choice is written select(condition, then, otherwise))"
+            )
+        source = clauses.source_clause(cursor, "an operator, `if` CONDITION, `@` SOURCE or the end of the line")
         return Statement(
             name=name, dtype=dtype, dims=dims, body=body, reduction=reduction, scan=scan, guard=guard, source=source
         )
@@ -287,18 +297,18 @@ class _Block:
             if cursor.peek().text == "=":
                 attribute = cursor.identifier("an attribute")
                 cursor.expect("=")
-                attributes.append((attribute, _attribute(cursor)))
+                attributes.append((attribute, clauses.attribute_value(cursor)))
             else:
                 operands.append(cursor.identifier("a tensor or ATTRIBUTE=VALUE"))
             if not cursor.is_symbol(")") and not cursor.is_symbol(";") and not cursor.accept(","):
                 raise Failure("syntax", cursor.token, "',', ';' or ')'")
         cursor.expect(":")
-        types = [_type(cursor)]
+        types = [clauses.tensor_type(cursor)]
         while cursor.accept(","):
-            types.append(_type(cursor))
+            types.append(clauses.tensor_type(cursor))
         if len(types) != len(names):
             raise Failure("arity", op_token, f"{len(names)} result types, one a name", str(len(types)))
-        source = _source(cursor, "`@` SOURCE or the end of the line")
+        source = clauses.source_clause(cursor, "`@` SOURCE or the end of the line")
         results = tuple(Result(name=n, dtype=d, shape=s) for n, (d, s) in zip(names, types, strict=True))
         return Call(op=op, results=results, operands=tuple(operands), attributes=tuple(attributes), source=source)
 
@@ -310,7 +320,7 @@ class _Block:
         cursor.expect(":")
         index = Dim(name=name, extent=cursor.extent())
         unknown = cursor.accept("unknown_trips")
-        source = _source(cursor, "unknown_trips, `@` SOURCE or the end of the line")
+        source = clauses.source_clause(cursor, "unknown_trips, `@` SOURCE or the end of the line")
         carried: list[Carried] = []
         collected: list[Collected] = []
         body: list[Node] = []
@@ -318,15 +328,22 @@ class _Block:
             try:
                 match _keyword(inner):
                     case "carry":
-                        carried.append(Carried(**_fields(self.parser.cursor(inner), ("initial", "next", "final"))))
+                        carried.append(
+                            Carried(**clauses.fields(self.parser.cursor(inner), ("initial", "next", "final")))
+                        )
                     case "collect":
-                        collected.append(Collected(**_fields(self.parser.cursor(inner), ("inner",))))
+                        collected.append(Collected(**clauses.fields(self.parser.cursor(inner), ("inner",))))
                     case _:
                         body.append(block.node(inner))
             except Failure as failure:
                 self.parser.fail(failure)
         return Loop(
-            index=index, carried=tuple(carried), body=tuple(body), collected=tuple(collected), unknown_trips=unknown, source=source
+            index=index,
+            carried=tuple(carried),
+            body=tuple(body),
+            collected=tuple(collected),
+            unknown_trips=unknown,
+            source=source,
         )
 
     def branch(self, line: Line) -> Branch:
@@ -334,7 +351,7 @@ class _Block:
         cursor.at += 1
         block = self.nested(line, self.indices)
         condition = cursor.identifier("a one-element tensor")
-        source = _source(cursor, "`@` SOURCE or the end of the line")
+        source = clauses.source_clause(cursor, "`@` SOURCE or the end of the line")
         sides: dict[str, list[Node]] = {}
         results: list[Merged] = []
         for inner in block.lines():
@@ -345,7 +362,7 @@ class _Block:
                         self.parser.cursor(Line(inner.indent, inner.tokens[1:])).end()
                         sides[side] = nested.nodes()
                     case "merge":
-                        results.append(Merged(**_fields(self.parser.cursor(inner), ("then", "otherwise"))))
+                        results.append(Merged(**clauses.fields(self.parser.cursor(inner), ("then", "otherwise"))))
                     case _:
                         raise Failure("syntax", inner.tokens[0], "one block `then`, one block `else` and lines `merge`")
             except Failure as failure:
@@ -357,140 +374,3 @@ class _Block:
             results=tuple(results),
             source=source,
         )
-
-
-# --- parts of a line
-
-
-def _type(cursor: Cursor) -> tuple[str, tuple[int, ...]]:
-    dtype = cursor.dtype()
-    shape: list[int] = []
-    if cursor.accept("["):
-        while not cursor.accept("]"):
-            _limit_rank(cursor, shape)
-            shape.append(cursor.extent())
-            if not cursor.is_symbol("]") and not cursor.accept(","):
-                raise Failure("syntax", cursor.token, "',' or ']'")
-    return dtype, tuple(shape)
-
-
-def _limit_rank(cursor: Cursor, found: Sequence[object]) -> None:
-    if len(found) >= cursor.limits.rank:
-        raise Failure("limit", cursor.token, f"at most {cursor.limits.rank} axes")
-
-
-def _dims(cursor: Cursor) -> tuple[Dim, ...]:
-    cursor.expect("[")
-    dims: list[Dim] = []
-    while not cursor.accept("]"):
-        _limit_rank(cursor, dims)
-        token = cursor.token
-        name = cursor.identifier("a dimension NAME:EXTENT")
-        if name in cursor.indices or any(d.name == name for d in dims):
-            raise Failure("duplicate-name", token, "dimension names that are distinct, also from loop indices")
-        cursor.expect(":")
-        dims.append(Dim(name=name, extent=cursor.extent()))
-        if not cursor.is_symbol("]") and not cursor.accept(","):
-            raise Failure("syntax", cursor.token, "',' or ']'")
-    return tuple(dims)
-
-
-def _scan(cursor: Cursor, dims: Sequence[Dim]) -> Scan:
-    cursor.expect("scan")
-    reverse = cursor.token.text == "reverse" and cursor.accept("reverse")
-    kind = cursor.token
-    if kind.text not in SCANS:
-        raise Failure("unknown-function", kind, f"a scan ({', '.join(SCANS)})")
-    cursor.at += 1
-    cursor.expect("[")
-    token = cursor.token
-    dim = cursor.identifier("a dimension of the statement")
-    if all(d.name != dim for d in dims):
-        raise Failure("unknown-name", token, f"a dimension of the statement ({', '.join(d.name for d in dims)})")
-    cursor.expect("]")
-    return Scan(kind=kind.text, dim=dim, reverse=reverse)
-
-
-def _fields(cursor: Cursor, names: Sequence[str]) -> dict[str, str]:
-    """`KEYWORD name(field=tensor, ...)` with every field once, in any order."""
-    cursor.at += 1
-    found = {"name": cursor.identifier("a name")}
-    cursor.expect("(")
-    while not cursor.accept(")"):
-        token = cursor.token
-        key = cursor.identifier("a field")
-        if key not in names or key in found:
-            raise Failure("syntax", token, f"each of {', '.join(n + '=' for n in names)} once")
-        cursor.expect("=")
-        found[key] = cursor.identifier("a tensor")
-        if not cursor.is_symbol(")") and not cursor.accept(","):
-            raise Failure("syntax", cursor.token, "',' or ')'")
-    missing = [n for n in names if n not in found]
-    if missing:
-        raise Failure("syntax", cursor.token, ", ".join(n + "=" for n in missing))
-    cursor.end()
-    return found
-
-
-def _attribute(cursor: Cursor) -> Attribute:
-    token = cursor.token
-    if token.kind == "string":
-        return cursor.string("a string")
-    if cursor.accept("["):
-        cursor.enter()
-        items: list[Attribute] = []
-        while not cursor.accept("]"):
-            items.append(_attribute(cursor))
-            if not cursor.is_symbol("]") and not cursor.accept(","):
-                raise Failure("syntax", cursor.token, "',' or ']'")
-        cursor.nesting -= 1
-        return tuple(items)
-    if token.text == "none":
-        cursor.at += 1
-        return None
-    return cursor.constant("an attribute's value (number, string, true, false, none or a list)")
-
-
-def _source(cursor: Cursor, expected: str) -> Source:
-    """The optional `@ ...` that ends a line."""
-    if not cursor.accept("@"):
-        cursor.end(expected)
-        return NO_SOURCE
-    file, span = "", (0, 0, 0, 0)
-    if cursor.token.kind == "string":
-        file = cursor.string("a file")
-        if cursor.accept(":"):
-            span = _span(cursor)
-    op, operator, module, view = -1, "", "", False
-    while cursor.token.kind != "end":
-        word = cursor.identifier("an operator, op=, operator=, module= or view")
-        if word in ("op", "operator", "module") and cursor.accept("="):
-            match word:
-                case "op":
-                    op = cursor.integer("the operator's position")
-                case "operator":
-                    operator = cursor.string("an operator")
-                case _:
-                    module = cursor.string("a module path")
-        elif word == "view":
-            view = True
-        else:
-            operator = word
-            while cursor.accept("."):
-                if cursor.token.kind != "name" or len(operator) > cursor.limits.string:
-                    raise Failure("syntax", cursor.token, f"a name, {cursor.limits.string} characters in all")
-                operator += f".{cursor.token.text}"
-                cursor.at += 1
-    return Source(
-        op=op, operator=operator, file=file, line=span[0], column=span[1], end_line=span[2], end_column=span[3], module=module, view=view
-    )  # fmt: skip
-
-
-def _span(cursor: Cursor) -> tuple[int, int, int, int]:
-    line = cursor.integer("a line")
-    cursor.expect(":")
-    column = cursor.integer("a column")
-    cursor.expect("-")
-    end_line = cursor.integer("a line")
-    cursor.expect(":")
-    return line, column, end_line, cursor.integer("a column")

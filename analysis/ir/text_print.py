@@ -173,7 +173,9 @@ def affine_text(expr: Affine) -> str:
     if (name := expr.single_name) is not None:
         return name
     parts: list[str] = []
-    for atom, coefficient in expr.terms:
+    for atom, coefficient in sorted(expr.terms, key=lambda term: term[1] < 0):
+        if coefficient < 0 and not parts and expr.constant > 0:
+            parts.append(str(expr.constant))
         size = abs(coefficient)
         match atom:
             case str():
@@ -186,7 +188,7 @@ def affine_text(expr: Affine) -> str:
                 text = text if size == 1 and (parts or coefficient > 0) else f"{size}*({text})"
         sign = "-" if coefficient < 0 else "+"
         parts.append(f" {sign} {text}" if parts else (f"-{text}" if coefficient < 0 else text))
-    if expr.constant or not parts:
+    if (expr.constant and parts[:1] != [str(expr.constant)]) or not parts:
         sign = "-" if expr.constant < 0 else "+"
         parts.append(f" {sign} {abs(expr.constant)}" if parts else str(expr.constant))
     return "".join(parts)

@@ -53,7 +53,7 @@ class IrProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkLimits:
-    """What a program may ask for: points of all domains, elements of one tensor, nodes, problems reported, seconds for exact proofs."""
+    """What a program may ask for: points of all domains, elements of one tensor, nodes, problems, seconds for exact proofs."""
 
     points: int = 10**18
     elements: int = 10**13
@@ -278,23 +278,26 @@ class _Verifier:
             self.fail("dtype", f"i64 for {kind}", node.dtype)
 
     def constraints(self, constraints: Iterable[Constraint], extents: Mapping[str, int]) -> bool:
-        return all([self.names(c.expr, extents) for c in constraints])
+        known = [self.names(c.expr, extents) for c in constraints]
+        return all(known)
 
     def names(self, expr: Affine, extents: Mapping[str, int]) -> bool:
         missing = sorted(expr.names - extents.keys())
         if missing:
-            self.fail("unknown-name", f"a dimension or loop index ({', '.join(extents) or 'none is in scope'})", missing[0])
+            self.fail(
+                "unknown-name", f"a dimension or loop index ({', '.join(extents) or 'none is in scope'})", missing[0]
+            )
         return not missing
 
     def body(self, expr: Expr, extents: Mapping[str, int], scope: Mapping[str, TensorType]) -> bool:
         match expr:
             case Read():
                 kind = self.lookup(scope, expr.tensor)
-                ok = all([self.names(index, extents) for index in expr.index])
+                known = [self.names(index, extents) for index in expr.index]
                 if kind is not None and len(kind.shape) != len(expr.index):
                     self.fail("rank", f"{len(kind.shape)} indices of {expr.tensor}{list(kind.shape)}", len(expr.index))
                     return False
-                return ok and kind is not None
+                return all(known) and kind is not None
             case Literal():
                 return True
             case IndexValue():
@@ -313,10 +316,9 @@ class _Verifier:
                     self.fail("dtype", f"a dtype ({', '.join(DTYPE_BITS)})", expr.dtype or "none")
                 elif expr.op != "cast" and expr.dtype:
                     self.fail("dtype", f"no dtype on {expr.op}", expr.dtype)
-                return all([self.body(argument, extents, scope) for argument in expr.args])
+                valid = [self.body(argument, extents, scope) for argument in expr.args]
+                return all(valid)
 
 
 def _describe(kind: TensorType) -> str:
     return f"{kind.dtype}{list(kind.shape)}"
-
-

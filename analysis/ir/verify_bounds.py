@@ -66,7 +66,7 @@ class Prover:
         self.known: dict[object, str] = {}
 
     def outside(self, index: Affine, extent: int, extents: Mapping[str, int], context: Context) -> str:
-        """"" when 0 <= index < extent at every point of the box (`extents`, all positive) in the context, else the values found."""
+        """ "" when 0 <= index < extent at every point of the box (`extents`, all positive) in the context, else the values found."""
         simple = index.simplify(extents)
         low, high = simple.bounds(extents)
         if low >= 0 and high < extent:
@@ -140,4 +140,3 @@ def _isl(expr: Affine) -> str:
         else:
             parts.append(f"{c}*floor(({_isl(atom.operand)})/{atom.divisor})")
     return f"({' + '.join(parts)})"
-

@@ -13,14 +13,14 @@ from sollens.analysis.ir.tensors import TensorType
 Complaint: TypeAlias = tuple[str, str, str]
 Shape: TypeAlias = tuple[int, ...]
 
-_OPTIONAL = {"include_self", "stable", "largest", "descending", "right", "accumulate", "norm", "reduce", "operator", "position"}
+_OPTIONAL = set("include_self stable largest descending right accumulate norm reduce operator position".split())
 _REDUCES = ("none", "add", "mul", "amax", "amin", "mean")
 _INDEX_DTYPES = ("i64", "i32", "i16", "i8", "u8")
 # Calls whose first result has the first operand's dtype.
 _SAME_DTYPE = {"take", "gather", "index", "scatter", "index_add", "index_put", "sort", "topk", "masked_select"}
 _OPERANDS = {
-    "take": (2, 2), "gather": (2, 2), "index": (2, 64), "scatter": (3, 3), "index_add": (3, 3), "index_put": (3, 65), "sort": (1, 1),
-    "topk": (1, 1), "searchsorted": (2, 2), "nonzero": (1, 1), "masked_select": (2, 2), "fft": (1, 1),
+    "take": (2, 2), "gather": (2, 2), "index": (2, 64), "scatter": (3, 3), "index_add": (3, 3), "index_put": (3, 65),
+    "sort": (1, 1), "topk": (1, 1), "searchsorted": (2, 2), "nonzero": (1, 1), "masked_select": (2, 2), "fft": (1, 1),
 }  # fmt: skip
 _RESULTS = {"sort": 2, "topk": 2, "linalg": None, "opaque": None}
 
@@ -231,6 +231,7 @@ def _fft(node: Call, operands: Sequence[TensorType]) -> list[Shape]:
 
 
 _RULES: dict[str, Callable[[Call, Sequence[TensorType]], list[Shape]]] = {
-    "take": _take, "gather": _gather, "index": _index, "scatter": _scatter, "index_add": _index_add, "index_put": _index_put,
-    "sort": _sort, "topk": _topk, "searchsorted": _searchsorted, "nonzero": _nonzero, "masked_select": _masked_select, "fft": _fft,
+    "take": _take, "gather": _gather, "index": _index, "scatter": _scatter, "index_add": _index_add,
+    "index_put": _index_put, "sort": _sort, "topk": _topk, "searchsorted": _searchsorted, "nonzero": _nonzero,
+    "masked_select": _masked_select, "fft": _fft,
 }  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from sollens.analysis.execute import reference
 from sollens.analysis.execute.errors import MissingInput, NotExecutable, OutOfBounds, TooLarge
 from sollens.analysis.ir.affine import at_least, const, dim, within
@@ -46,9 +45,7 @@ def read(tensor: str, *index: str | int) -> Read:
 
 def declare(inputs: dict[str, np.ndarray]) -> tuple[Declaration, ...]:
     short = {"float32": "f32", "int64": "i64", "bool": "bool", "float64": "f64", "complex64": "c64"}
-    return tuple(
-        Declaration(name=n, dtype=short[str(a.dtype)], shape=a.shape, role="input") for n, a in inputs.items()
-    )
+    return tuple(Declaration(name=n, dtype=short[str(a.dtype)], shape=a.shape, role="input") for n, a in inputs.items())
 
 
 def evaluate(nodes, **inputs):
@@ -71,7 +68,9 @@ def statement(name="y", dtype="f32", **kw):
 def test_matmul() -> None:
     a, b = f32(4, 5), f32(5, 3)
     y = statement(
-        dims=dims(i=4, j=3), reduction=Reduction(kind="sum", dims=dims(k=5)), body=mul(read("a", "i", "k"), read("b", "k", "j"))
+        dims=dims(i=4, j=3),
+        reduction=Reduction(kind="sum", dims=dims(k=5)),
+        body=mul(read("a", "i", "k"), read("b", "k", "j")),
     )
     np.testing.assert_allclose(evaluate(y, a=a, b=b), a @ b, rtol=1e-5)
 
@@ -141,9 +140,14 @@ def test_argmax_ignores_points_outside_the_guard() -> None:
 def test_rnn_as_a_loop() -> None:
     x, w, h0 = f32(6, 3), f32(3, 3), f32(3)
     mixed = statement(
-        "mixed", dims=dims(i=3), reduction=Reduction(kind="sum", dims=dims(k=3)), body=mul(read("w", "i", "k"), read("h", "k"))
+        "mixed",
+        dims=dims(i=3),
+        reduction=Reduction(kind="sum", dims=dims(k=3)),
+        body=mul(read("w", "i", "k"), read("h", "k")),
     )
-    step = statement("step", dims=dims(i=3), body=Apply("tanh", (Apply("add", (read("mixed", "i"), read("x", "t", "i"))),)))
+    step = statement(
+        "step", dims=dims(i=3), body=Apply("tanh", (Apply("add", (read("mixed", "i"), read("x", "t", "i"))),))
+    )
     loop = Loop(
         index=Dim(name="t", extent=6),
         carried=(Carried(name="h", initial="h0", next="step", final="last"),),
@@ -180,7 +184,9 @@ def test_gather_take_and_index() -> None:
     got = evaluate(call("take", ("x", "idx"), [("y", "f32", (4, 2, 5))], axis=0), x=x, idx=idx)
     np.testing.assert_array_equal(got, x[idx])
     rows, columns = np.array([1, 2, 0]), np.array([4, 0, 1])
-    got = evaluate(call("index", ("x", "r", "c"), [("y", "f32", (3,))], axes=(0, 1), position=0), x=x, r=rows, c=columns)
+    got = evaluate(
+        call("index", ("x", "r", "c"), [("y", "f32", (3,))], axes=(0, 1), position=0), x=x, r=rows, c=columns
+    )
     np.testing.assert_array_equal(got, x[rows, columns])
     z = f32(2, 3, 4)
     got = evaluate(call("index", ("z", "r"), [("y", "f32", (2, 3, 4))], axes=(1,), position=1), z=z, r=rows)
@@ -192,7 +198,9 @@ def test_scatter() -> None:
     expected = x.copy()
     for j in range(3):
         expected[idx[0, j], j] += src[0, j]
-    got = evaluate(call("scatter", ("x", "idx", "s"), [("y", "f32", (4, 3))], axis=0, reduce="add"), x=x, idx=idx, s=src)
+    got = evaluate(
+        call("scatter", ("x", "idx", "s"), [("y", "f32", (4, 3))], axis=0, reduce="add"), x=x, idx=idx, s=src
+    )
     np.testing.assert_allclose(got, expected, rtol=1e-6)
     rows = np.array([1, 1])
     src = f32(2, 3)
@@ -201,7 +209,10 @@ def test_scatter() -> None:
     got = evaluate(call("index_add", ("x", "r", "s"), [("y", "f32", (4, 3))], axis=0, reduce="add"), x=x, r=rows, s=src)
     np.testing.assert_allclose(got, expected, rtol=1e-6)
     got = evaluate(
-        call("index_put", ("x", "r", "v"), [("y", "f32", (4, 3))], axes=(0,), accumulate=False), x=x, r=np.array([2, 0]), v=src
+        call("index_put", ("x", "r", "v"), [("y", "f32", (4, 3))], axes=(0,), accumulate=False),
+        x=x,
+        r=np.array([2, 0]),
+        v=src,
     )
     expected = x.copy()
     expected[[2, 0]] = src
@@ -210,7 +221,9 @@ def test_scatter() -> None:
 
 def test_sort_and_topk_are_stable() -> None:
     x = np.array([3, 1, 3, 2], np.float32)
-    values, order = evaluate(call("sort", ("x",), [("v", "f32", (4,)), ("i", "i64", (4,))], axis=0, descending=True), x=x)
+    values, order = evaluate(
+        call("sort", ("x",), [("v", "f32", (4,)), ("i", "i64", (4,))], axis=0, descending=True), x=x
+    )
     np.testing.assert_array_equal(order, [0, 2, 3, 1])
     np.testing.assert_array_equal(values, x[order])
     values, order = evaluate(call("topk", ("x",), [("v", "f32", (2,)), ("i", "i64", (2,))], k=2, axis=0), x=x)

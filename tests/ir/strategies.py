@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from math import inf, prod
 
 from hypothesis import strategies as st
-
 from sollens.analysis.ir.affine import Affine, Constraint, FloorDiv, dim, within
 from sollens.analysis.ir.nodes import (
     Apply,
@@ -73,7 +72,23 @@ sources = st.builds(
 
 _DTYPES = ("f32", "f32", "f32", "f64", "i64", "i32", "bool", "bf16", "f16", "u8", "f8e4m3")
 _UNARY = ("neg", "abs", "exp", "tanh", "sigmoid", "floor", "not", "isnan", "sqrt", "erf")
-_BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "lt", "ge", "eq", "and", "or", "pow", "atan2", "fmod", "mod")
+_BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "maximum",
+    "minimum",
+    "lt",
+    "ge",
+    "eq",
+    "and",
+    "or",
+    "pow",
+    "atan2",
+    "fmod",
+    "mod",
+)
 literals = st.one_of(
     st.floats(allow_nan=False, width=32), st.integers(-9, 9), st.booleans(), st.sampled_from((inf, -inf, -0.0, 1e30))
 ).map(Literal)
@@ -148,7 +163,9 @@ def _body(draw: st.DrawFn, scope: _Scope, extents: dict[str, int], depth: int = 
 @st.composite
 def _statement(draw: st.DrawFn, scope: _Scope) -> Statement:
     extent = st.sampled_from((0, 1, 2, 3, 4, 4, 3, 2))
-    dims = tuple(Dim(name=n, extent=draw(extent)) for n in draw(st.sampled_from(((), ("i",), ("i", "j"), ("j", "i", "k")))))
+    dims = tuple(
+        Dim(name=n, extent=draw(extent)) for n in draw(st.sampled_from(((), ("i",), ("i", "j"), ("j", "i", "k"))))
+    )
     extents = scope.trips | {d.name: d.extent for d in dims}
     dtype = draw(st.sampled_from(_DTYPES))
     reduction, scan = None, None
@@ -239,9 +256,7 @@ def _loop(draw: st.DrawFn, scope: _Scope, depth: int) -> Loop:
     collected = Collected(name=scope.fresh(), inner=following.name)
     scope.tensors[carried.final] = kind
     scope.tensors[collected.name] = TensorType(kind.dtype, (index.extent, *kind.shape))
-    return Loop(
-        index=index, carried=(carried,), body=(*body, following), collected=(collected,), source=draw(sources)
-    )
+    return Loop(index=index, carried=(carried,), body=(*body, following), collected=(collected,), source=draw(sources))
 
 
 @st.composite

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from sollens.analysis.execute import reference
 from sollens.analysis.execute.errors import NotExecutable, OutOfBounds, TooLarge
 from sollens.analysis.execute.storage import store
@@ -19,11 +18,14 @@ from sollens.analysis.ir.tensors import tensor_types
 from sollens.analysis.ir.text_parse import parse
 from sollens.analysis.ir.text_print import to_text
 from sollens.analysis.ir.verify import IrProblem, WorkLimits, verify
+
 from tests.ir.strategies import affines, constraints, programs
 
 
 def problems(*lines: str, output: str = "y") -> list[IrProblem]:
-    text = "\n  ".join(("program p", "input x: f32[4]", "input m: f32[4, 4]", "input n: i64[4]", *lines, f"output {output}"))
+    text = "\n  ".join(
+        ("program p", "input x: f32[4]", "input m: f32[4, 4]", "input n: i64[4]", *lines, f"output {output}")
+    )
     program, bad = parse(text)
     assert program is not None, bad
     return list(verify(program))
@@ -97,7 +99,6 @@ def statement(**kw: object) -> Program:
     return Program(name="p", declarations=(x,), nodes=(replace(base, **kw),), outputs=("y",))
 
 
-I = dim("i")
 BUILT = {
     "unknown-name": statement(body=Read("x", (dim("q"),))),
     "unknown-function": statement(body=Apply("eval", (Literal(1.0),))),
@@ -151,7 +152,7 @@ def test_bounds_are_accepted_exactly_when_no_live_point_is_outside(index, guard,
     assert (verify(program) == ()) == inside
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs())
 def test_valid_programs_verify_and_run(program: Program) -> None:
     assert [p.message for p in verify(program)] == []
@@ -170,7 +171,7 @@ def test_valid_programs_verify_and_run(program: Program) -> None:
         assert value.shape == types[name].shape
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs(max_nodes=3), st.data())
 def test_verify_never_raises_and_what_it_accepts_reads_in_bounds(program: Program, data: st.DataObject) -> None:
     text = to_text(program)
