@@ -54,9 +54,7 @@ def _shared(name: str, wanted: int, extent: int) -> Affine:
     return Affine() if extent == 1 else dim(name) // (wanted // extent)
 
 
-def attend(
-    b: Builder, call: OpCall, q: Value, k: Value, v: Value, scale: float | None, options: dict[str, Any]
-) -> tuple[Value, ...]:
+def attend(b: Builder, call: OpCall, q: Value, k: Value, v: Value, options: dict[str, Any]) -> tuple[Value, ...]:
     """The output, the natural logarithm of the sum of exponentials of each row, and the probabilities."""
     rows, keys, dtype = q.shape[-2], k.shape[-2], q.dtype
     batch = dims_of(call.out_shape[:-2], "b")
@@ -64,6 +62,7 @@ def attend(
         batch, ("i", rows), ("j", keys), options.get("mask"), options.get("causal", False), options.get("dropout", 0.0)
     )
     wide = accumulator(dtype)
+    scale: float | None = options.get("scale")
     if scale is None:
         scale = 1 / sqrt(max(q.shape[-1], 1))
     scores = prod(e for _, e in batch) * (sum(min(i + 1, keys) for i in range(rows)) if a.causal else rows * keys)
@@ -129,7 +128,7 @@ def _dropped(b: Builder, powers: Value, probability: float) -> Value:
 _FUNCTION = "mask dropout causal"
 _WITH_BIAS = "mask log_sum dropout causal"
 _SIGNATURES = {
-    "fn.scaled_dot_product_attention": _FUNCTION,
+    "fn.scaled_dot_product_attention": "mask dropout causal scale gqa",
     "aten.scaled_dot_product_attention": _FUNCTION,
     "aten._scaled_dot_product_attention_math": _FUNCTION,
     "aten._scaled_dot_product_attention_math_for_mps": _FUNCTION,
@@ -139,7 +138,7 @@ _SIGNATURES = {
     "aten._scaled_dot_product_cudnn_attention": _WITH_BIAS,
     "aten._scaled_dot_product_fused_attention_overrideable": _FUNCTION,
 }
-_KEYWORDS = {"attn_mask": "mask", "attn_bias": "mask", "dropout_p": "dropout", "is_causal": "causal"}
+_KEYWORDS = {"attn_mask": "mask", "attn_bias": "mask", "dropout_p": "dropout", "is_causal": "causal", "scale": "scale"}
 
 
 @rule(*_SIGNATURES)
@@ -149,7 +148,7 @@ def attention(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     q, k, v = (call.arg(n, name) for n, name in enumerate(("query", "key", "value")))
     options: dict[str, Any] = dict(zip(signature.split(), call.args[3:], strict=False))
     options.update({_KEYWORDS[key]: value for key, value in call.kwargs.items() if key in _KEYWORDS})
-    y, lse, probabilities = attend(b, call, q, k, v, call.kwargs.get("scale"), options)
+    y, lse, probabilities = attend(b, call, q, k, v, options)
     saved: list[Value | None] = []
     for spec in call.outputs[1:]:
         known = next((x for x in (lse, probabilities) if (x.dtype, x.shape) == spec), None)

@@ -19,8 +19,9 @@ Rule: TypeAlias = Callable[[Builder, OpCall], Results]
 
 _RULES: dict[str, Rule] = {}
 _FAMILIES = (
-    "elementwise", "arithmetic", "views", "movement", "padding", "creation", "reductions", "scans", "contractions", "distances", "convolution",
-    "pooling", "normalization", "softmax", "attention", "losses", "cells", "recurrent", "indexing", "scatter", "sorting", "resampling", "backward",
+    "elementwise", "arithmetic", "views", "movement", "padding", "creation", "reductions", "scans", "contractions",
+    "distances", "convolution", "pooling", "normalization", "softmax", "attention", "losses", "cells", "recurrent",
+    "indexing", "scatter", "sorting", "resampling", "backward",
 )  # fmt: skip
 
 

@@ -40,6 +40,12 @@ def test_attention_equals_torch(batch, rows, keys, width, value_width, scale, ma
     assert macs(emitted.nodes) == torch.Size(batch).numel() * rows * keys * (width + value_width)
 
 
+def test_the_function_takes_its_scale_by_position():
+    q, k, v = qkv()
+    expected = F.scaled_dot_product_attention(q, k, v, scale=0.2)
+    check_rule(FN, (q, k, v, None, 0.0, False, 0.2, False), expected)
+
+
 def test_grouped_queries_share_keys():
     q, k, v = torch.randn(2, 6, 4, 5), torch.randn(2, 2, 3, 5), torch.randn(2, 2, 3, 5)
     expected = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
