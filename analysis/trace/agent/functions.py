@@ -12,11 +12,12 @@ from torch.overrides import TorchFunctionMode
 
 from .patches import note
 from .recorder import DataDependent, Recorder
-from .tensors import Info, no_modes
+from .tensors import META, Info, no_modes
 
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 _SDPA_DEFAULTS = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
 _ACCELERATORS = ("cuda", "mps", "xpu", "hip", "npu", "hpu", "privateuseone", "xla")
+_CPU = torch.device("cpu")
 Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
@@ -42,6 +43,10 @@ class Functions(TorchFunctionMode):
             torch._VF.rnn_relu: lambda a, k: self._recurrent("rnn_relu", torch._VF.rnn_relu, a, k),
             t.to: self._to,
             t.cuda: lambda a, k: self._moved(a[0]),
+            t.cpu: lambda a, k: a[0],
+            t.pin_memory: lambda a, k: a[0],
+            t.device.__get__: lambda a, k: _CPU,
+            t.is_cpu.__get__: lambda a, k: True,
             t.tolist: self._tolist,
             t.numpy: self._numpy,
             t.__array__: lambda a, k: self._numpy(a[:1], {}),
@@ -62,7 +67,6 @@ class Functions(TorchFunctionMode):
         recorder = self.recorder
         inputs: list[Info] = []
         encoded = [recorder.encode(a, inputs) for a in arguments]
-        recorder.tensors.met_real = False
         recorder.paused = True
         try:
             result = call()
@@ -217,6 +221,6 @@ def _recurrent_result(name: str, args: list[Any]) -> Any:
     width = states[0].shape[-1]
     if data.shape[-1] != params[0].shape[1]:
         raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {params[0].shape[1]}, got {data.shape[-1]}")
-    new = [torch.empty(s.shape, dtype=data.dtype) for s in states]
-    output = torch.empty((*data.shape[:-1], width * directions), dtype=data.dtype)
+    new = [torch.empty(s.shape, dtype=data.dtype, device=META) for s in states]
+    output = torch.empty((*data.shape[:-1], width * directions), dtype=data.dtype, device=META)
     return (output, *new)

@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+import torch._dynamo  # before anything is replaced: it builds tables of torch's functions
 
 _RANDOM_INITS = (
     "uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_",
@@ -34,7 +34,6 @@ def apply() -> None:
     _skip_initialisation()
     _keep_eager()
     _without_accelerator()
-    torch.nn.Module._apply = _apply  # type: ignore[method-assign,assignment]
     torch.distributions.Distribution.set_default_validate_args(False)
     with contextlib.suppress(AttributeError):
         torch.backends.mha.set_fastpath_enabled(False)
@@ -48,7 +47,7 @@ def _skip_initialisation() -> None:
             continue
 
         def skipped(tensor: Any, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
-            if isinstance(tensor, torch.nn.Parameter) and isinstance(tensor, FakeTensor):
+            if isinstance(tensor, torch.nn.Parameter) and tensor.is_meta:
                 return tensor
             return _original(tensor, *args, **kwargs)
 
@@ -62,38 +61,6 @@ def _keep_eager() -> None:
     torch.compile = as_is  # type: ignore[assignment]
     with contextlib.suppress(Exception):
         torch.jit._state.disable()  # type: ignore[attr-defined]
-
-
-def _apply(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
-    """`Module._apply` that replaces parameters: swapping or `set_data` do not work on fake ones."""
-    if recurse:
-        for module in self.children():
-            module._apply(fn)
-    memo = _APPLIED
-    for name, parameter in self._parameters.items():
-        if parameter is None:
-            continue
-        key = id(parameter)
-        if key in memo and memo[key][2] is parameter:
-            self._parameters[name] = memo[key][1]
-            continue
-        with torch.no_grad():
-            applied = fn(parameter)
-        if applied is parameter or (applied.dtype is parameter.dtype and applied.shape == parameter.shape):
-            continue
-        new = torch.nn.Parameter(applied, parameter.requires_grad and applied.is_floating_point())
-        memo[key] = (0, new, parameter)
-        self._parameters[name] = new
-    for name, buffer in self._buffers.items():
-        if buffer is not None:
-            self._buffers[name] = fn(buffer)
-    flat = self.__dict__.get("_flat_weights_names")
-    if flat is not None:
-        self._flat_weights = [getattr(self, n, None) for n in flat]  # type: ignore[assignment]
-    return self
-
-
-_APPLIED: dict[int, tuple[int, torch.nn.Parameter, torch.nn.Parameter]] = {}
 
 
 class _Nothing:

@@ -1,5 +1,8 @@
 # ruff: noqa: TID252
-"""A dispatch mode over FakeTensorMode that records every operator as the trace's schema has it."""
+"""A dispatch mode that runs every operator on meta tensors and records it as the trace's schema has it.
+
+Meta tensors cost a tenth of what fake ones do; an operator without a meta kernel is asked of FakeTensorMode instead.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ import math
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .dtypes import SHORT, short_name
+from .fallback import by_fake_tensors, is_unknown_shape_error
 from .frames import Frames
-from .shadow import Shadows, is_unknown_shape_error
-from .tensors import Info, Tensors
+from .shadow import Shadows
+from .tensors import META, Info, Tensors
 
 _TRANSPARENT = {"detach", "alias", "lift_fresh", "lift", "detach_"}
 _UNDEFINED = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted"}
@@ -32,7 +35,7 @@ class DataDependent(RuntimeError):
 class Rule:
     """What the schema of an operator says, looked up once."""
 
-    __slots__ = ("name", "random", "target", "transparent", "undefined", "whole_write", "writes", "writes_kw")
+    __slots__ = ("by_fake", "has_device", "lifts", "name", "random", "target", "transparent", "undefined", "whole_write", "writes", "writes_kw")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -41,10 +44,13 @@ class Rule:
         self.target = f"{namespace}.{name}.{schema.overload_name or 'default'}"
         tags = getattr(func, "tags", ())
         self.random = torch.Tag.nondeterministic_seeded in tags
+        self.lifts = name.startswith("lift")
         self.transparent = name in _TRANSPARENT
+        self.by_fake = False
         self.undefined = name in _UNDEFINED
         self.whole_write = name in ("fill_", "zero_", "copy_")
         written = [(i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+        self.has_device = any(a.name == "device" for a in schema.arguments)
         self.writes = [i for i, _ in written]
         self.writes_kw = [n for _, n in written]
 
@@ -52,12 +58,11 @@ class Rule:
 class Recorder(TorchDispatchMode):
     """Records into `setup` until `begin_forward`, then into `ops`."""
 
-    def __init__(self, fake: FakeTensorMode, frames: Frames, limit: int = 200_000) -> None:
+    def __init__(self, frames: Frames, limit: int = 200_000) -> None:
         super().__init__()
-        self.fake = fake
         self.frames = frames
         self.limit = limit
-        self.tensors = Tensors(fake)
+        self.tensors = Tensors()
         self.shadows = Shadows(self.tensors)
         self.setup: list[dict[str, Any]] = []
         self.ops: list[dict[str, Any]] = []
@@ -67,7 +72,6 @@ class Recorder(TorchDispatchMode):
         self.module = -1
         self.outputs: list[Info] = []
         self._rules: dict[Any, Rule] = {}
-        self._device = torch.ops.prim.device.default
 
     def begin_forward(self) -> None:
         """What follows is the program."""
@@ -86,14 +90,12 @@ class Recorder(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is self._device and isinstance(args[0], FakeTensor):
-            return args[0].fake_device
         kwargs = kwargs or {}
-        if self.paused:
-            return func(*args, **kwargs)
         rule = self._rules.get(func)
         if rule is None:
             rule = self._rules[func] = Rule(func)
+        if self.paused:
+            return self._execute(rule, func, args, self._on_meta(rule, kwargs, bool(args)))
         return self._call(rule, func, args, kwargs)
 
     def _call(self, rule: Rule, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -101,15 +103,17 @@ class Recorder(TorchDispatchMode):
         encoded = [self.encode(a, inputs) for a in args]
         encoded_kw = {k: self.encode(v, inputs) for k, v in kwargs.items() if v is not None and k not in _DROPPED_KEYWORDS}
         if self.tensors.met_real:
-            args, kwargs = self.tensors.faked((args, kwargs))
+            args, kwargs = self.tensors.as_meta(args), self.tensors.as_meta(kwargs)
+            self.tensors.met_real = False
         if rule.transparent and inputs:
-            result = args[0] if rule.name.startswith("lift") else func(*args, **kwargs)
+            result = args[0] if rule.lifts else func(*args, **kwargs)
             self.tensors.alias(result, inputs[0])
             return result
         written = self._written(rule, args, kwargs) if rule.writes else []
         real = None
+        kwargs = self._on_meta(rule, kwargs, bool(inputs))
         try:
-            result = func(*args, **kwargs)
+            result = self._execute(rule, func, args, kwargs)
         except Exception as error:
             if not is_unknown_shape_error(error):
                 raise
@@ -119,6 +123,24 @@ class Recorder(TorchDispatchMode):
         self.shadows.follow(rule, func, args, kwargs, inputs, written, result, outputs, real, setup=not self.in_forward)
         self.append(rule.target, encoded, encoded_kw, encoded_out, inputs, outputs, written)
         return result
+
+    def _on_meta(self, rule: Rule, kwargs: dict[str, Any], has_inputs: bool) -> dict[str, Any]:
+        if rule.has_device and ("device" in kwargs or not has_inputs):
+            kwargs = {k: v for k, v in kwargs.items() if k not in ("pin_memory", "generator", "device")}
+            kwargs["device"] = META
+        elif "generator" in kwargs:
+            kwargs = {k: v for k, v in kwargs.items() if k != "generator"}
+        return kwargs
+
+    def _execute(self, rule: Rule, func: Any, args: Any, kwargs: Any) -> Any:
+        if rule.by_fake:
+            return by_fake_tensors(func, args, kwargs)
+        try:
+            return func(*args, **kwargs)
+        except NotImplementedError:
+            result = by_fake_tensors(func, args, kwargs)
+            rule.by_fake = True
+            return result
 
     def append(
         self, target: str, args: list[Any], kwargs: dict[str, Any], out: Any, inputs: list[Info], outputs: list[Info], written: list[Info]

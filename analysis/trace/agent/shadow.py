@@ -1,5 +1,5 @@
 # ruff: noqa: TID252
-"""Real values beside fake tensors, for those that follow from the source alone: masks, tables, schedules, indices.
+"""Real values beside meta tensors, for those that follow from the source alone: masks, tables, schedules, indices.
 
 They answer `.item()`, `.tolist()`, `bool(tensor)`, `nonzero` and boolean-mask indexing exactly.
 """
@@ -10,26 +10,15 @@ import time
 from typing import Any
 
 import torch
-from torch._subclasses import fake_tensor
 
-from .tensors import Info, Tensors, no_modes
+from .tensors import META, Info, Tensors, no_modes
 
+_CPU = torch.device("cpu")
 _MAX_ELEMENTS = 2**20
 _MAX_RANDOM = 4096
 _MAX_HEAVY = 2**14
 _BUDGET_S = 0.5
 _HEAVY = {"mm", "bmm", "addmm", "baddbmm", "convolution", "linalg_solve", "linalg_inv_ex", "svd", "matmul", "einsum", "linear"}
-_UNKNOWN_SHAPE = tuple(
-    getattr(fake_tensor, name)
-    for name in ("DynamicOutputShapeException", "DataDependentOutputException")
-    if hasattr(fake_tensor, name)
-)
-
-
-def is_unknown_shape_error(error: Exception) -> bool:
-    """Whether fake tensors could not tell a result because it depends on values."""
-    return isinstance(error, _UNKNOWN_SHAPE)
-
 
 class Shadows:
     """Keeps `Info.real` and the flags of its store in step with every operator."""
@@ -122,7 +111,7 @@ class Shadows:
                 return None
             with no_modes():
                 count = int(mask.expand(torch.broadcast_shapes(mask.shape, args[0].shape)).sum())
-            return torch.empty((count,), dtype=args[0].dtype)
+            return torch.empty((count,), dtype=args[0].dtype, device=META)
         if name not in ("aten::index", "aten::index_put", "aten::index_put_"):
             return None
         indices: list[Any] = []
@@ -169,6 +158,8 @@ def _real(value: Any, tensors: Tensors) -> Any:
         return [_real(v, tensors) for v in value]
     if isinstance(value, dict):
         return {k: _real(v, tensors) for k, v in value.items()}
+    if value is META:
+        return _CPU
     return value
 
 

@@ -16,7 +16,6 @@ import types
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import patches
 from .assemble import assemble
@@ -36,8 +35,7 @@ class Run:
         self.path = os.path.abspath(request["path"])
         self.target = request.get("target") or {"kind": "kernelbench"}
         self.frames = Frames(self.path)
-        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
-        self.recorder = Recorder(self.fake, self.frames, request.get("max_operators") or 200_000)
+        self.recorder = Recorder(self.frames, request.get("max_operators") or 200_000)
         self.assumptions = patches.NOTES
         self.modules = Modules(self.frames, self.recorder)
         self.stage = "import"
@@ -69,7 +67,6 @@ class Run:
         patches.apply()
         self.modules.watch()
         with torch.no_grad(), contextlib.ExitStack() as stack:
-            stack.enter_context(self.fake)
             stack.enter_context(self.recorder)
             stack.enter_context(Functions(self.recorder))
             module = load(self.path, self.request.get("text"), self.request.get("paths") or [])

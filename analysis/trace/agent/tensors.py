@@ -8,13 +8,14 @@ import ctypes
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._pytree import tree_map
 
 from .dtypes import is_integral, short_name
 
 _INTEGER_VALUES = 65536
 _FLOAT_VALUES = 4096
+
+
+META = torch.device("meta")
 
 
 class Store:
@@ -37,11 +38,12 @@ class Store:
 class Info:
     """One tensor value."""
 
-    __slots__ = ("dtype", "kind", "name", "offset", "real", "ref", "shape", "start", "store", "strides", "tensor")
+    __slots__ = ("dtype", "key", "kind", "name", "offset", "real", "ref", "shape", "start", "store", "strides", "tensor")
 
     def __init__(self, tensor: torch.Tensor, store: Store) -> None:
         self.tensor = tensor
         self.store = store
+        self.key = storage_key(tensor)
         self.ref: dict[str, int] = {"tensor": -1}
         self.kind = "intermediate"
         self.name = ""
@@ -73,16 +75,19 @@ class Info:
 
 
 class Tensors:
-    """Table of all tensors met. Holds a reference to each, so that `id` stays unique."""
+    """Table of all tensors met. Holds a reference to each, so that `id` stays unique.
 
-    def __init__(self, fake: FakeTensorMode) -> None:
-        self.fake = fake
+    The program runs on meta tensors: they have shapes and no memory.
+    """
+
+    def __init__(self) -> None:
         self.in_forward = False
         self.met_real = False
         self.marked: list[Info] = []
         self._by_id: dict[int, Info] = {}
+        self._by_view: dict[Any, Info] = {}
         self._stores: dict[int, Store] = {}
-        self._fakes: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._metas: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._kept: list[torch.Tensor] = []
 
     def mark(self, tensor: torch.Tensor, kind: str, name: str) -> None:
@@ -111,13 +116,18 @@ class Tensors:
         """The entry of a tensor; a real one (made outside the trace) is a constant with known values."""
         info = self._by_id.get(id(tensor))
         if info is not None:
-            if not isinstance(tensor, FakeTensor):
+            if id(tensor) in self._metas:
                 self.met_real = True
-            elif info.dtype is not tensor.dtype or info.shape != tensor.shape:
+            elif info.dtype is not tensor.dtype or info.shape != tensor.shape or info.key != storage_key(tensor):
                 return self._replace(tensor, info)
             return info
-        if not isinstance(tensor, FakeTensor):
+        if not tensor.is_meta:
             return self._adopt_real(tensor)
+        # Autograd wraps the result of a view in another object.
+        same = self._by_view.get(_view_key(tensor))
+        if same is not None:
+            self.alias(tensor, same)
+            return same
         return self._new(tensor)
 
     def result(self, tensor: torch.Tensor, written: list[Info]) -> Info:
@@ -127,6 +137,11 @@ class Tensors:
             if known.shape == tensor.shape and known.dtype is tensor.dtype and known.strides == _strides(tensor):
                 return known
             return self._replace(tensor, known)
+        if written:
+            same = self._by_view.get(_view_key(tensor))
+            if same in written:
+                self.alias(tensor, same)
+                return same
         return self._new(tensor)
 
     def alias(self, tensor: Any, info: Info) -> None:
@@ -136,59 +151,79 @@ class Tensors:
             self._kept.append(tensor)
 
     def fresh(self, real: torch.Tensor) -> torch.Tensor:
-        """A fake tensor with the shape of a real one."""
-        return torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device="cpu")
+        """A meta tensor with the shape of a real one."""
+        return torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device=META)
 
-    def faked(self, tree: Any) -> Any:
-        """The tree with real tensors replaced by their fakes."""
-        self.met_real = False
-        return tree_map(lambda t: self.fake_of(t) if isinstance(t, torch.Tensor) else t, tree)
+    def as_meta(self, tree: Any) -> Any:
+        """Arguments with real tensors replaced by their metas."""
+        if isinstance(tree, torch.Tensor):
+            return self.meta_of(tree)
+        if isinstance(tree, (list, tuple)):
+            return type(tree)([self.as_meta(v) for v in tree])
+        if isinstance(tree, dict):
+            return {k: self.as_meta(v) for k, v in tree.items()}
+        return tree
 
-    def fake_of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The fake of a real tensor; a fake is its own."""
-        if isinstance(tensor, FakeTensor):
+    def meta_of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The meta of a real tensor; a meta is its own."""
+        if tensor.is_meta:
             return tensor
-        if id(tensor) not in self._fakes:
+        if id(tensor) not in self._metas:
             self._adopt_real(tensor)
-            self.met_real = False
-        return self._fakes[id(tensor)][1]
+        self.met_real = False
+        return self._metas[id(tensor)][1]
 
     def _adopt_real(self, tensor: torch.Tensor) -> Info:
         self.met_real = True
-        fake = self.fake.from_tensor(tensor)
-        info = self._new(fake)
+        with no_modes():
+            meta = self.fresh(tensor) if tensor.layout is torch.strided else tensor.to(META)
+            real = tensor.detach()
+        info = self._new(meta)
         info.kind = "constant"
         if not isinstance(tensor, torch.nn.Parameter):
-            with no_modes():
-                info.real = tensor.detach()
+            info.real = real
             info.store.shadowed = info.store.known = info.store.known_at_start = True
-        self._fakes[id(tensor)] = (tensor, fake)
+        self._metas[id(tensor)] = (tensor, meta)
         self._by_id[id(tensor)] = info
         return info
 
     def _new(self, tensor: torch.Tensor) -> Info:
-        store = self._store(tensor)
-        info = Info(tensor, store)
-        self._by_id[id(tensor)] = info
-        self._kept.append(tensor)
+        info = Info(tensor, self._store(tensor))
+        self._register(tensor, info)
         return info
 
-    def _replace(self, tensor: torch.Tensor, old: Info) -> Info:
-        info = Info(tensor, self._store(tensor))
-        info.kind, info.name = old.kind, old.name
-        if info.shape != old.shape or info.dtype is not old.dtype:
-            info.kind, info.name = ("intermediate", "") if self.in_forward else (old.kind, old.name)
+    def _register(self, tensor: torch.Tensor, info: Info) -> None:
         self._by_id[id(tensor)] = info
+        self._by_view[_view_key(tensor)] = info
+        self._kept.append(tensor)
+
+    def _replace(self, tensor: torch.Tensor, old: Info) -> Info:
+        """Another shape, type or memory under the same object (`squeeze_`, `.data = ...`)."""
+        info = Info(tensor, self._store(tensor))
+        if not self.in_forward:
+            info.kind, info.name = old.kind, old.name
+        self._register(tensor, info)
         return info
 
     def _store(self, tensor: torch.Tensor) -> Store:
-        if tensor.layout is not torch.strided:
+        key = storage_key(tensor)
+        if not key:
             return Store()
-        key = tensor.untyped_storage()._cdata
         store = self._stores.get(key)
         if store is None:
             store = self._stores[key] = Store()
         return store
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """Identity of the memory; 0 where a layout has none."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else 0
+
+
+def _view_key(tensor: torch.Tensor) -> Any:
+    if tensor.layout is not torch.strided:
+        return id(tensor)
+    return (tensor.untyped_storage()._cdata, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
 
 
 def _strides(tensor: torch.Tensor) -> Any:
