@@ -179,15 +179,15 @@ def _searchsorted(node: Call, operands: list[Array], _: np.random.Generator) -> 
 def _random(node: Call, operands: list[Array], generator: np.random.Generator) -> list[Array]:
     shape = node.results[0].shape
     match node.attribute("distribution"):
-        case "uniform" | "rand":
+        case "uniform":
             value = generator.random(shape)
-        case "normal" | "randn":
+        case "normal":
             value = generator.standard_normal(shape)
         case "exponential":
             value = generator.standard_exponential(shape)
         case "bernoulli":
             value = generator.random(shape) < (operands[0] if operands else 0.5)
-        case "randperm":
+        case "permutation":
             value = generator.permutation(shape[0])
         case other:
             raise NotExecutable(f"random: distribution {other}")

@@ -1,7 +1,7 @@
 """The catalogue of Calls: data movement that is not affine, and library calls.
 
-Semantics are NumPy's unless said. `x` is the first operand. Axes are never negative. The demand of each (which elements of which operand a
-set of result elements needs) stands in `einsum/calls.py`, the execution in `execute/`.
+Semantics are NumPy's unless said. `x` is the first operand. Axes are never negative. The demand of each (which elements
+of which operand a set of result elements needs) stands in `einsum/calls.py`, the execution in `execute/library.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CallOp:
-    """A call: what it means, its attributes, and whether its cost is known (False: zero work, the result is partial)."""
+    """A call: what it means, its attributes, whether its cost is known (False: zero work, the result is partial)."""
 
     name: str
     meaning: str
@@ -30,7 +30,8 @@ CALLS: dict[str, CallOp] = {
         CallOp("gather", "x, idx -> idx.shape; torch.gather along axis", ("axis",)),
         CallOp(
             "index",
-            "x, idx... -> advanced indexing: one index tensor per entry of axes (broadcast together), results' index dims start at position",
+            "x, idx... -> advanced indexing: one index tensor per entry of axes (broadcast together); "
+            "the result's index dims start at position",
             ("axes", "position"),
         ),
         CallOp(
@@ -41,7 +42,7 @@ CALLS: dict[str, CallOp] = {
         CallOp(
             "index_add",
             "x, idx (1-D), src -> x with src's rows combined into x's rows idx along axis; reduce as in scatter",
-            ("axis", "reduce"),
+            ("axis", "reduce", "include_self"),
         ),
         CallOp(
             "index_put",

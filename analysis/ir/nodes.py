@@ -5,12 +5,13 @@
     Statement   = name[dims]: dtype = [reduction | scan] body [if guard]
     body        = Read | Literal | IndexValue | Apply | Select
 
-A *Statement* is a perfect loop nest over named dimensions with static extents: every point of `dims` evaluates `body`, and
-`reduction` folds the points of its own dims into one value. Points that fail `guard` contribute the reduction's identity; in
-a statement without a reduction they are 0 (False). A *Call* moves data in a way that is not affine, or is a library call.
+A *Statement* is a perfect loop nest over named dimensions with static extents: every point of `dims` evaluates `body`,
+and `reduction` folds the points of its own dims into one value. Points that fail `guard` contribute the identity of the
+reduction or scan; in a plain statement they are 0 (False). A *Call* moves data in a way that is not affine, or is a
+library call.
 
-Names are unique in a program (single assignment). Dimension names are local to their statement; a loop's index may be used in
-its body's indices. Sums of floating point accumulate in at least float32. The text form and exact semantics: docs/ir.md.
+Names are unique in a program (single assignment). Dimension names are local to their statement; a loop's index may be
+used in its body's indices. Sums of floating point accumulate in at least float32. Text form and semantics: docs/ir.md.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ SCANS = ("sum", "prod", "max", "min", "argmax", "argmin", "logsumexp")
 
 ROLES = ("input", "parameter", "buffer", "constant")
 
-Attribute: TypeAlias = "int | float | bool | str | None | tuple[Attribute, ...]"
+Attribute: TypeAlias = "int | float | bool | str | tuple[Attribute, ...] | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where a node comes from. Nodes of one source-level operator share `op` (its position in the trace).
 
-    Lines are 1-based, columns 0-based UTF-8 bytes; line 0 means unknown. `operator` is "aten.softmax.int" or the like. `view`: the
-    operator moves no data in eager execution. `module` is the dotted path of the innermost module.
+    Lines are 1-based, columns 0-based UTF-8 bytes; line 0 means unknown. `operator` is "aten.softmax.int" or the like.
+    `view`: the operator moves no data in eager execution. `module` is the dotted path of the innermost module.
     """
 
     op: int = -1
@@ -60,7 +61,7 @@ class Dim:
     extent: int
 
 
-# --- scalar bodies -----------------------------------------------------------------------------------------------------------
+# --- scalar bodies ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def reads(expr: Expr) -> Iterator[Read]:
             return
 
 
-# --- nodes -------------------------------------------------------------------------------------------------------------------
+# --- nodes ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A non-affine movement or a library call; `op` is in the catalogue of `ir/calls.py`, "opaque" when nobody knows it."""
+    """A non-affine movement or a library call; `op` is in the catalogue of `ir/calls.py`, "opaque" when unknown."""
 
     op: str
     results: tuple[Result, ...]
@@ -193,8 +194,8 @@ class Call:
 class Carried:
     """A value carried from one iteration to the next.
 
-    `name` is the value at the start of an iteration (visible in the body), `initial` the tensor outside that starts it, `next` the
-    body's tensor that replaces it, `final` the name of the last value, visible after the loop.
+    `name` is the value at the start of an iteration (visible in the body), `initial` the tensor outside that starts it,
+    `next` the body's tensor that replaces it, `final` the name of the last value, visible after the loop.
     """
 
     name: str
@@ -205,7 +206,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """`name[t, ...] = inner[...]` of iteration t: the stack of a body's tensor over all iterations, visible after the loop."""
+    """`name[t, ...] = inner[...]` of iteration t: the stack over all iterations, visible after the loop."""
 
     name: str
     inner: str
@@ -253,8 +254,8 @@ Node: TypeAlias = Statement | Call | Loop | Branch
 class Declaration:
     """An external tensor.
 
-    `label` is its name in the source ("fc.weight"). `defined_by` names a setup tensor of the same shape that holds its value, when the
-    value is known (a causal mask made in `__init__`); reading it is traffic all the same.
+    `label` is its name in the source ("fc.weight"). `defined_by` names a setup tensor of the same shape that holds its
+    value, when the value is known (a causal mask made in `__init__`); reading it is traffic all the same.
     """
 
     name: str

@@ -17,10 +17,15 @@ class ScalarOp:
     cost: int = 1
 
 
-_UNARY = """neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh
-acosh atanh erf erfc erfinv lgamma digamma sigmoid floor ceil round trunc isnan isinf isfinite not bitnot i0 i1 angle""".split()
-_BINARY = """add sub mul div floordiv mod fmod pow atan2 maximum minimum eq ne lt le gt ge and or xor bitand bitor bitxor shl shr
-copysign hypot nextafter xlogy logaddexp""".split()
+_UNARY = tuple(
+    """neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh
+    tanh asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid floor ceil round trunc isnan isinf isfinite not bitnot i0
+    i1 angle""".split()  # noqa: SIM905
+)
+_BINARY = tuple(
+    """add sub mul div floordiv mod fmod pow atan2 maximum minimum eq ne lt le gt ge and or xor bitand bitor bitxor shl
+    shr copysign hypot nextafter xlogy logaddexp""".split()  # noqa: SIM905
+)
 _FREE = {"cast": 1, "where": 3, "real": 1, "imag": 1, "conj": 1, "complex": 2}
 
 SCALAR_OPS: dict[str, ScalarOp] = {

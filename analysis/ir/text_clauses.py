@@ -133,7 +133,8 @@ def source_clause(cursor: Cursor, expected: str) -> Source:
                 operator += f".{cursor.token.text}"
                 cursor.at += 1
     return Source(
-        op=op, operator=operator, file=file, line=span[0], column=span[1], end_line=span[2], end_column=span[3], module=module, view=view
+        op=op, operator=operator, file=file, line=span[0], column=span[1], end_line=span[2], end_column=span[3],
+        module=module, view=view,
     )  # fmt: skip
 
 

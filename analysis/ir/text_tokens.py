@@ -1,7 +1,7 @@
 """Tokens and logical lines of the IR's text form, and the problems found in it.
 
-A logical line is a line with its continuations: lines indented deeper than its first one, inside brackets or starting with `if` or `@`.
-Limits keep hostile text cheap.
+A logical line is a line with its continuations: lines indented deeper than its first one, inside brackets or starting
+with `if` or `@`. Limits keep hostile text cheap.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ UNTRUSTED_LIMITS = Limits(characters=200_000, tokens=60_000, depth=40, height=10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextProblem:
-    """What is wrong with a text, and where. Lines and columns are 1-based; `excerpt` is the line with a caret under the place."""
+    """What is wrong with a text, and where.
+
+    Lines and columns are 1-based; `excerpt` is the line with a caret under the place.
+    """
 
     code: str
     line: int
@@ -138,7 +141,10 @@ def lines(text: str, limit: int = LIMITS.tokens) -> Iterator[Line]:
 
 
 def _continues(text: str, offset: int, indent: int, in_brackets: bool) -> bool:
-    """Whether the line at `offset` belongs to the one before: it is indented deeper (or blank) in brackets, or a guard or source."""
+    """Whether the line at `offset` belongs to the one before.
+
+    In brackets it is indented deeper or blank, outside it is a guard or a source.
+    """
     match = (_INDENT if in_brackets else _CLAUSE).match(text, offset)
     if match is None:
         return in_brackets

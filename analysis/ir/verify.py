@@ -53,7 +53,7 @@ class IrProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkLimits:
-    """What a program may ask for: points of all domains, elements of one tensor, nodes, problems, seconds for exact proofs."""
+    """What a program may ask for: points of all domains, elements of one tensor, nodes, problems, seconds of proofs."""
 
     points: int = 10**18
     elements: int = 10**13

@@ -21,7 +21,10 @@ _MAX_ATOMS = 30
 
 @dataclass(frozen=True)
 class Context:
-    """Where a part of a body is evaluated: conjunctions that hold, and conjunctions that do not (the other side of a Select)."""
+    """Where a part of a body is evaluated.
+
+    `holds` is a conjunction; of each conjunction in `fails` (the other side of a Select) some constraint does not hold.
+    """
 
     holds: tuple[Constraint, ...] = ()
     fails: tuple[tuple[Constraint, ...], ...] = ()
@@ -66,7 +69,10 @@ class Prover:
         self.known: dict[object, str] = {}
 
     def outside(self, index: Affine, extent: int, extents: Mapping[str, int], context: Context) -> str:
-        """ "" when 0 <= index < extent at every point of the box (`extents`, all positive) in the context, else the values found."""
+        """The values found where the index leaves 0..extent-1, empty when it does not.
+
+        Asked over the box of `extents` (all positive), at the points of the context.
+        """
         simple = index.simplify(extents)
         low, high = simple.bounds(extents)
         if low >= 0 and high < extent:

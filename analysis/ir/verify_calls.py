@@ -13,7 +13,9 @@ from sollens.analysis.ir.tensors import TensorType
 Complaint: TypeAlias = tuple[str, str, str]
 Shape: TypeAlias = tuple[int, ...]
 
-_OPTIONAL = set("include_self stable largest descending right accumulate norm reduce operator position".split())
+_OPTIONAL = {
+    "include_self", "stable", "largest", "descending", "right", "accumulate", "norm", "reduce", "operator", "position",
+}  # fmt: skip
 _REDUCES = ("none", "add", "mul", "amax", "amin", "mean")
 _INDEX_DTYPES = ("i64", "i32", "i16", "i8", "u8")
 # Calls whose first result has the first operand's dtype.

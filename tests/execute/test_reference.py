@@ -174,7 +174,8 @@ def test_branch_runs_one_side() -> None:
 
 
 def call(op, operands, results, **attributes):
-    return Call(op=op, operands=operands, results=tuple(Result(name=n, dtype=d, shape=s) for n, d, s in results), attributes=tuple(attributes.items()))  # fmt: skip
+    named = tuple(Result(name=n, dtype=d, shape=s) for n, d, s in results)
+    return Call(op=op, operands=operands, results=named, attributes=tuple(attributes.items()))
 
 
 def test_gather_take_and_index() -> None:

@@ -308,5 +308,9 @@ def is_canonical(expr: Affine) -> bool:
     """Terms are non-zero, distinct and sorted; divisions are reduced."""
     atoms = [a for a, _ in expr.terms]
     names = [a for a in atoms if isinstance(a, str)]
-    reduced = all(isinstance(a, str) or (a.operand // a.divisor if isinstance(a, FloorDiv) else a.operand % a.divisor) == Affine(0, ((a, 1),)) for a in atoms)  # fmt: skip
+    rebuilt = [
+        dim(a) if isinstance(a, str) else a.operand // a.divisor if isinstance(a, FloorDiv) else a.operand % a.divisor
+        for a in atoms
+    ]
+    reduced = rebuilt == [Affine(0, ((a, 1),)) for a in atoms]
     return all(c for _, c in expr.terms) and len(set(atoms)) == len(atoms) and names == sorted(names) and reduced

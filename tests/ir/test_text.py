@@ -224,7 +224,8 @@ def test_mutated_text_never_raises(program: Program, data: st.DataObject) -> Non
 
 
 def test_thousand_statements_take_well_under_a_second() -> None:
-    line = '  s{}[b:8, h:12, i:512, j:512]: f32 = sum[d:64] q[b, h, i, d] * q[b, h, j, d] if i >= j @ "a.py":12:1-12:9 op={} aten.bmm\n'
+    line = "  s{}[b:8, h:12, i:512, j:512]: f32 = sum[d:64] q[b, h, i, d] * q[b, h, j, d] "
+    line += 'if i >= j @ "a.py":12:1-12:9 op={} aten.bmm\n'
     text = (
         "program p()\n  input q: f32[8, 12, 512, 64]\n"
         + "".join(line.format(k, k) for k in range(1000))

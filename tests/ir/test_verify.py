@@ -64,7 +64,7 @@ def problems(*lines: str, output: str = "y") -> list[IrProblem]:
         ("loop t:2\n    carry h(initial=x, next=g, final=y)\n    g[i:3]: f32 = h[i]", "shape", "f32[4]", "f32[3]"),
         ("loop t:2\n    g[i:4]: f32 = x[i]\n  y[i:4]: f32 = g[i]", "undefined", "before its use", "inside a loop"),
         ("loop t:2\n    loop t:2\n      g[]: f32 = 1.0\n  y[]: f32 = 1.0", "redefined", "no enclosing loop", "t"),
-        ("loop t:2 unknown_trips\n    g[]: f32 = 1.0\n  y[]: f32 = 1.0", "extent", "1 when the trip count is unknown", "2"),
+        ("loop t:2 unknown_trips\n    g[]: f32 = 1.0\n  y[]: f32 = 1.0", "extent", "trip count is unknown", "2"),
     ],
 )  # fmt: skip
 def test_each_kind_of_problem(line: str, code: str, expected: str, found: str) -> None:
