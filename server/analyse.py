@@ -40,7 +40,9 @@ async def analyse(
     """The report on `source`. What goes wrong is a problem in it; only cancellation is raised."""
     disk = await asyncio.to_thread(_compare, source)
     if disk == "missing" and source.must_exist:
-        return _failed(source, "file-missing", f"expected the saved file {source.path}, found none: it was moved or deleted")
+        return _failed(
+            source, "file-missing", f"expected the saved file {source.path}, found none: it was moved or deleted"
+        )
     if surroundings.interpreter.missing:
         return _failed(source, "interpreter-missing", surroundings.interpreter.missing)
     params = _params(source, surroundings, root, on_disk=disk == "same")
@@ -56,7 +58,9 @@ async def analyse(
         known = problem.code in PROBLEMS
         return _failed(source, problem.code if known else "internal-error", problem.message or problem.code)
     except msgspec.MsgspecError as problem:
-        return _failed(source, "internal-error", f"expected a report from the analysis, found something else: {problem}")
+        return _failed(
+            source, "internal-error", f"expected a report from the analysis, found something else: {problem}"
+        )
 
 
 async def program_text(

@@ -42,6 +42,8 @@ def all_chips() -> list[Chip]:
 
 def _detail(target: Target) -> str:
     peaks = sorted(target.matmul_peak_flop_per_s.items(), key=lambda item: item[1].value)
-    shown = [f"{name} {format_rate(peak.value, 'FLOP/s')}" for name, peak in peaks if name in ("float32", "tf32", "bfloat16")]
+    shown = [
+        f"{name} {format_rate(peak.value, 'FLOP/s')}" for name, peak in peaks if name in ("float32", "tf32", "bfloat16")
+    ]
     memory = f"{format_rate(target.bandwidth_bytes_per_s.value, 'byte/s')}, {format_bytes(target.capacity_bytes.value)}"
     return " · ".join([memory, *shown])

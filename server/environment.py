@@ -17,7 +17,12 @@ class Interpreter:
 
 
 def find_interpreter(
-    *, setting: str, chosen: str, root: Path | None, variables: Mapping[str, str] | None = None, windows: bool = os.name == "nt"
+    *,
+    setting: str,
+    chosen: str,
+    root: Path | None,
+    variables: Mapping[str, str] | None = None,
+    windows: bool = os.name == "nt",
 ) -> Interpreter:
     """The setting, else what the editor chose, else the active environment, else the root's, else PATH.
 
@@ -39,7 +44,9 @@ def find_interpreter(
         found = shutil.which(name, path=variables.get("PATH"))
         if found:
             return Interpreter(path=found, origin="PATH")
-    return Interpreter(path="", origin="PATH", missing="no python3 or python on PATH, and no virtual environment in the workspace")
+    return Interpreter(
+        path="", origin="PATH", missing="no python3 or python on PATH, and no virtual environment in the workspace"
+    )
 
 
 def _named(text: str, root: Path | None, origin: str, variables: Mapping[str, str]) -> Interpreter:

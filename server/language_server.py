@@ -6,12 +6,13 @@ import os
 import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, BinaryIO, cast
 
 import psutil
 from lsprotocol import types
-from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
+from pygls.io_ import StdinAsyncReader, run_async
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 from sollens.server.lsp_client import LspClient
@@ -42,6 +43,25 @@ class _Protocol(LanguageServerProtocol):
         return cast(dict[str, Any], self.fm.features)[method]  # pyright: ignore[reportUnknownMemberType]
 
 
+class _Stdout:
+    """Writes to the editor until either side has closed; what an analysis says after that is for nobody."""
+
+    def __init__(self, stdout: BinaryIO) -> None:
+        self._stdout = stdout
+
+    def write(self, data: bytes) -> None:
+        if not self._stdout.closed:
+            try:
+                self._stdout.write(data)
+                self._stdout.flush()
+            except OSError:
+                self.close()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._stdout.close()
+
+
 class SollensServer(LanguageServer):
     """A language server with one session. Make it on a running event loop."""
 
@@ -55,7 +75,7 @@ class SollensServer(LanguageServer):
 
     async def serve(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
         """Serve until the editor says exit, closes its end or is gone."""
-        self.protocol.set_writer(StdoutWriter(stdout))
+        self.protocol.set_writer(_Stdout(stdout))
         # stdin has a thread of its own: handlers in the same pool would hold up messages.
         reader = StdinAsyncReader(stdin, ThreadPoolExecutor(max_workers=1, thread_name_prefix="stdin"))
         watch = asyncio.create_task(self._watch_parent())

@@ -114,9 +114,7 @@ class _Progress:
         params = types.WorkDoneProgressCreateParams(token=self._token)
         # Shielded: a cancelled future would break pygls when the editor's answer comes.
         try:
-            await asyncio.shield(
-                self._protocol.send_request_async(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params)
-            )
+            await asyncio.shield(self._protocol.send_request_async(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params))
         except Exception:
             return
         self._is_begun = True

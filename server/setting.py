@@ -68,11 +68,17 @@ class Setting:
 
     def markdown(self) -> str:
         """The section of docs/settings.md."""
-        default = {True: "true", False: "false"}.get(self.default) if isinstance(self.default, bool) else self._plain_default
+        default = (
+            {True: "true", False: "false"}.get(self.default) if isinstance(self.default, bool) else self._plain_default
+        )
         lines = [f"## `sollens.{self.key}`\n", self.description]
         lines += [f"- `{choice}`: {meaning}" for choice, meaning in self.choices.items()]
         shown = f"`{default}`" if default != "" else "empty"
-        limits = f" From {self.minimum:g} to {self.maximum:g}." if self.minimum is not None and self.maximum is not None else ""
+        limits = (
+            f" From {self.minimum:g} to {self.maximum:g}."
+            if self.minimum is not None and self.maximum is not None
+            else ""
+        )
         restricted = " Ignored in untrusted workspaces." if self.restricted else ""
         lines.append(f"\nDefault: {shown}.{limits}{restricted}\n")
         return "\n".join(lines)

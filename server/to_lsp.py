@@ -39,7 +39,9 @@ def abilities(capabilities: types.ClientCapabilities) -> Abilities:
         return bool(get_capability(capabilities, name, False))
 
     def resolves(name: str, wanted: str) -> bool:
-        return wanted in cast(Sequence[str], get_capability(capabilities, f"{name}.resolve_support.properties", None) or ())
+        return wanted in cast(
+            Sequence[str], get_capability(capabilities, f"{name}.resolve_support.properties", None) or ()
+        )
 
     return Abilities(
         refreshes_hints=can("workspace.inlay_hint.refresh_support"),

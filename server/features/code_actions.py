@@ -51,16 +51,25 @@ def insertion(document: Document, line: int, fix: Fix) -> Insertion:
     indentation = text[: len(text) - len(text.lstrip())]
     while line > 0 and document.line(line - 1).startswith(f"{indentation}@"):
         line -= 1
-    return Insertion(line=line, text=f"{indentation}{fix.text.strip()}{line_end(document.lines)}", version=document.version)
+    return Insertion(
+        line=line, text=f"{indentation}{fix.text.strip()}{line_end(document.lines)}", version=document.version
+    )
 
 
 def source_actions(uri: str) -> list[SourceAction]:
     return [
         SourceAction(
-            title="sollens: choose hardware", kind="source.sollens.chooseHardware", command="sollens.server.chooseHardware"
+            title="sollens: choose hardware",
+            kind="source.sollens.chooseHardware",
+            command="sollens.server.chooseHardware",
         ),
         SourceAction(
-            title="sollens: analyse this file", kind="source.sollens.analyse", command="sollens.server.analyse", arguments=(uri,)
+            title="sollens: analyse this file",
+            kind="source.sollens.analyse",
+            command="sollens.server.analyse",
+            arguments=(uri,),
         ),
-        SourceAction(title="sollens: restart analysis", kind="source.sollens.restart", command="sollens.server.restartAgent"),
+        SourceAction(
+            title="sollens: restart analysis", kind="source.sollens.restart", command="sollens.server.restartAgent"
+        ),
     ]

@@ -46,7 +46,8 @@ def marks(document: Document, result: Result | None) -> list[Mark]:
             _mark(document, result, finding, f"finding-{number}-{index}")
             for number, target in enumerate(result.report.targets)
             for index, finding in enumerate(target.findings)
-            if target.validation.status != "failed" and _is_worth_showing(finding, result.settings.diagnostics_min_share)
+            if target.validation.status != "failed"
+            and _is_worth_showing(finding, result.settings.diagnostics_min_share)
         ]
     return [mark for mark in found if mark is not None]
 

@@ -41,8 +41,20 @@ def report(params: dict, text: str) -> dict:
     problems, targets, current = [], [], None
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         if found := _ROW.search(line):
-            row = {"line": number, "time_s": float(found[1]), "limit": found[2], "share": 0.5, "count": int(found[3] or 1)}
-            row |= {"macs": 1000, "bytes": 2000, "vector_ops": 10, "unfused_s": 2 * row["time_s"], "operators": ["aten.mm"]}
+            row = {
+                "line": number,
+                "time_s": float(found[1]),
+                "limit": found[2],
+                "share": 0.5,
+                "count": int(found[3] or 1),
+            }
+            row |= {
+                "macs": 1000,
+                "bytes": 2000,
+                "vector_ops": 10,
+                "unfused_s": 2 * row["time_s"],
+                "operators": ["aten.mm"],
+            }
             row["resources"] = [
                 {"name": "vector", "amount": 10, "unit": "FLOP", "peak_per_s": 1e12, "time_s": 1e-11},
                 {"name": "memory", "amount": 2000, "unit": "byte", "peak_per_s": 3e12, "time_s": row["time_s"]},
@@ -54,7 +66,9 @@ def report(params: dict, text: str) -> dict:
                 current["lines"].append({**row, "kind": "op"})
         if found := _PROBLEM.search(line):
             pragma = "# sol: x=f32[...]" if found[1] == "missing-shapes" else None
-            problems.append({"code": found[1], "line": number, "message": found[2], "severity": "warning", "pragma": pragma})
+            problems.append(
+                {"code": found[1], "line": number, "message": found[2], "severity": "warning", "pragma": pragma}
+            )
         if (found := _FINDING.search(line)) and current is not None:
             share = float(found[2])
             finding = {"code": found[1], "line": number, "message": found[3], "saves_s": share * 1e-4, "share": share}
