@@ -12,11 +12,14 @@ from torch.overrides import TorchFunctionMode
 
 from .patches import note
 from .recorder import DataDependent, Recorder
+from .shapes import key_of, recall, remember
 from .tensors import META, Info, no_modes
 
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 _SDPA_DEFAULTS = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
 _ACCELERATORS = ("cuda", "mps", "xpu", "hip", "npu", "hpu", "privateuseone", "xla")
+_linear = F.linear
+_attention = F.scaled_dot_product_attention
 _CPU = torch.device("cpu")
 Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
@@ -27,16 +30,19 @@ class Functions(TorchFunctionMode):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.recorder = recorder
+        self._depth = 0
+        _CURRENT[:] = [self]
+        _install()
         self._casts: dict[tuple[int, torch.dtype], torch.Tensor] = {}
         t = torch.Tensor
         self.handlers: dict[Any, Handler] = {
-            F.linear: self._linear,
+            _linear: self._linear,
             torch.matmul: self._matmul,
             t.matmul: self._matmul,
             t.__matmul__: self._matmul,
             t.__rmatmul__: lambda a, k: self._matmul((a[1], a[0]), k),
             torch.einsum: self._einsum,
-            F.scaled_dot_product_attention: self._attention,
+            _attention: self._attention,
             torch._VF.lstm: lambda a, k: self._recurrent("lstm", torch._VF.lstm, a, k),
             torch._VF.gru: lambda a, k: self._recurrent("gru", torch._VF.gru, a, k),
             torch._VF.rnn_tanh: lambda a, k: self._recurrent("rnn_tanh", torch._VF.rnn_tanh, a, k),
@@ -58,22 +64,39 @@ class Functions(TorchFunctionMode):
             kwargs = {**kwargs, "device": "cpu"}
             self._moved(None)
         handler = self.handlers.get(func)
-        if handler is not None and not self.recorder.paused:
-            return handler(args, kwargs)
-        return func(*args, **kwargs)
+        self._depth += 1
+        try:
+            if handler is not None and not self.recorder.paused:
+                return handler(args, kwargs)
+            return func(*args, **kwargs)
+        finally:
+            self._depth -= 1
+
+    def nested(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A call from inside one of torch's own functions, where the mode is not active."""
+        handler = self.handlers.get(func)
+        if handler is None or self._depth == 0 or self.recorder.paused or any(isinstance(a, torch.Tensor) and not a.is_meta for a in args):
+            return func(*args, **kwargs)
+        return handler(args, kwargs)
 
     def whole(self, name: str, arguments: list[Any], call: Callable[[], Any]) -> Any:
         """Record `fn.name` with its arguments in the function's order; nothing inside it is recorded."""
         recorder = self.recorder
         inputs: list[Info] = []
         encoded = [recorder.encode(a, inputs) for a in arguments]
-        recorder.paused = True
-        try:
-            result = call()
-        finally:
-            recorder.paused = False
+        key = None if torch.is_grad_enabled() else key_of(name, arguments, None, inputs)
+        result = recall(key) if key is not None else None
+        fresh = result is None
+        if fresh:
+            recorder.paused = True
+            try:
+                result = call()
+            finally:
+                recorder.paused = False
         outputs: list[Info] = []
         out = recorder._encode_outputs(result, [], outputs)
+        if fresh and key is not None:
+            remember(key, result, inputs, outputs)
         random = any(i.store.random for i in inputs)
         known = all(i.store.known for i in inputs)
         for info in outputs:
@@ -86,7 +109,7 @@ class Functions(TorchFunctionMode):
         x, weight, bias = _bind(("input", "weight", "bias"), {"bias": None}, args, kwargs)
         with self._autocast():
             x, weight, bias = (self._cast(v) for v in (x, weight, bias))
-            return self.whole("linear", [x, weight, bias], lambda: F.linear(x, weight, bias))
+            return self.whole("linear", [x, weight, bias], lambda: _linear(x, weight, bias))
 
     def _matmul(self, args: Any, kwargs: Any) -> Any:
         if kwargs.get("out") is not None:
@@ -120,7 +143,7 @@ class Functions(TorchFunctionMode):
             if not options["enable_gqa"]:
                 options.pop("enable_gqa")
             return self.whole(
-                "scaled_dot_product_attention", [q, k, v, *rest], lambda: F.scaled_dot_product_attention(q, k, v, **options)
+                "scaled_dot_product_attention", [q, k, v, *rest], lambda: _attention(q, k, v, **options)
             )
 
     def _recurrent(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
@@ -183,6 +206,24 @@ class Functions(TorchFunctionMode):
         values = self._values(args[0], "numpy()")
         with no_modes():
             return values.detach().numpy()
+
+
+_CURRENT: list[Functions] = []
+_INSTALLED: list[bool] = []
+
+
+def _install() -> None:
+    """Let torch's own functions (`F.multi_head_attention_forward`) reach the handlers too."""
+    if _INSTALLED:
+        return
+    _INSTALLED.append(True)
+    for name in ("linear", "scaled_dot_product_attention"):
+        original = getattr(F, name)
+
+        def reached(*args: Any, _original: Any = original, **kwargs: Any) -> Any:
+            return _CURRENT[0].nested(_original, args, kwargs)
+
+        setattr(F, name, reached)
 
 
 class _AutocastOff:
