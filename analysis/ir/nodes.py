@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import nan
 from typing import TypeAlias
 
 from sollens.analysis.ir.affine import Affine, Constraint
@@ -74,9 +75,13 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant."""
+    """A constant. Every nan is the same object, so that equal programs compare equal."""
 
     value: float | int | bool | complex
+
+    def __post_init__(self) -> None:
+        if self.value != self.value and isinstance(self.value, float):
+            object.__setattr__(self, "value", nan)
 
 
 @dataclass(frozen=True, slots=True)

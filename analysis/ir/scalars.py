@@ -19,8 +19,8 @@ class ScalarOp:
 
 _UNARY = tuple(
     """neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh
-    tanh asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid floor ceil round trunc isnan isinf isfinite not bitnot i0
-    i1 angle""".split()  # noqa: SIM905
+    tanh asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid floor ceil round trunc isnan isinf isfinite not
+    bitnot i0 i1 angle""".split()  # noqa: SIM905
 )
 _BINARY = tuple(
     """add sub mul div floordiv mod fmod pow atan2 maximum minimum eq ne lt le gt ge and or xor bitand bitor bitxor shl
