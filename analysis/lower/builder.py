@@ -53,7 +53,8 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class OpCall:
-    """A decoded operator call: tensors are Values, dtypes short names; `outputs` what the trace recorded (dtype, shape) per output, then per
+    """A decoded operator call: tensors are Values, dtypes short names; `outputs` what the trace recorded (dtype,
+    shape) per output, then per
     tensor written in place; `used` whether anything reads each."""
 
     target: str
@@ -105,7 +106,7 @@ class Builder:
 
     def fresh(self, hint: str) -> str:
         """A name not used before, made from the hint (letters, digits, underscores)."""
-        stem = "".join(c if c.isalnum() or c == "_" else "_" for c in hint) or "t"
+        stem = "".join(c if (c.isascii() and c.isalnum()) or c == "_" else "_" for c in hint).strip("_") or "t"
         if stem[0].isdigit():
             stem = "t" + stem
         count = self._used.get(stem, 0)
@@ -137,7 +138,8 @@ class Builder:
             reduction = Reduction(kind=kind, dims=tuple(Dim(name=n, extent=e) for n, e in over))
         name = self.fresh(hint)
         node = Statement(
-            name=name, dtype=dtype, dims=tuple(Dim(name=n, extent=e) for n, e in dims), body=body, reduction=reduction, scan=scan,
+            name=name, dtype=dtype, dims=tuple(Dim(name=n, extent=e) for n, e in dims), body=body,
+            reduction=reduction, scan=scan,
             guard=tuple(guard), source=self.source,
         )  # fmt: skip
         self.nodes.append(node)
@@ -155,6 +157,12 @@ class Builder:
         assert op in CALLS, op
         named = tuple(Result(name=self.fresh(hint or op), dtype=d, shape=tuple(s)) for d, s in results)
         self.nodes.append(
-            Call(op=op, results=named, operands=tuple(v.name for v in operands), attributes=tuple(attributes.items()), source=self.source)
+            Call(
+                op=op,
+                results=named,
+                operands=tuple(v.name for v in operands),
+                attributes=tuple(attributes.items()),
+                source=self.source,
+            )
         )
         return tuple(Value(r.name, r.dtype, r.shape) for r in named)
