@@ -3,11 +3,10 @@
 
     python benchmarks/latency.py --root /path/to/KernelBench/KernelBench [--levels 1 2 3] [--hw h100-sxm]
 
-Each file is opened and analysed once (warm agent, empty cache before the run). Then a comment line at its end is
-changed and the file saved: the trace is new, nothing comes from the cache. The clock runs from the didSave message
-until the answer to the textDocument/inlayHint request that follows workspace/inlayHint/refresh. Meanwhile hovers are
-asked for every 20 ms: the longest tells how long the server made an editor wait. Nothing of a problem's text is
-written.
+Each file is opened as if it were just begun (one import), filled with the problem's text, and saved: the trace is new
+and nothing comes from the cache, while agent and worker are warm. The clock runs from the didSave message until the
+answer to the textDocument/inlayHint request that follows workspace/inlayHint/refresh. Meanwhile hovers are asked for
+every 20 ms: the longest tells how long the server made an editor wait. Nothing of a problem's text is written.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from typing import Any
 import psutil
 from client import LspClient, Timeout
 from kernelbench import RESULTS, machine, spread
+
 from sollens.analysis.cli import version
 from sollens.hardware.units import format_bytes, format_seconds
 
@@ -60,6 +60,8 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     server = psutil.Process(client.process.pid)
     rows: list[dict[str, Any]] = []
     try:
+        timed(client, files[0][1])  # starts the worker and the agent
+        client.request("workspace/executeCommand", {"command": "sollens.server.clearCache", "arguments": []})
         for number, (level, path) in enumerate(files):
             rows.append({"level": level, "name": path.stem, **timed(client, path)})
             if number % 25 == 24:
@@ -84,26 +86,23 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
 
 
 def timed(client: LspClient, path: Path) -> dict[str, Any]:
-    """Open a file and wait for its hints, then save a change and time the way to the new ones."""
+    """Open an empty file, wait until it is settled, then save the whole one and time the way to its hints."""
     uri, text = path.as_uri(), path.read_text(encoding="utf-8")
     document = {"uri": uri}
+    begun = {"uri": uri, "languageId": "python", "version": 1, "text": "import torch\n"}
     start = len(client.messages)
-    client.notify(
-        "textDocument/didOpen",
-        {"textDocument": {"uri": uri, "languageId": "python", "version": 1, "text": text}},
-    )
+    client.notify("textDocument/didOpen", {"textDocument": begun})
+    hovers: Hovers | None = None
     try:
-        client.wait(is_refresh, start)
-        changed = text + f"\n# saved {path.stem}\n"
-        path.write_text(changed, encoding="utf-8")
-        change = {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": changed}]}
+        client.wait(lambda message: is_settled(message, uri), start)
+        change = {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": text}]}
         client.notify("textDocument/didChange", change)
         hovers = Hovers(client, uri)
         start = len(client.messages)
         began = time.perf_counter()
         client.notify("textDocument/didSave", {"textDocument": document})
         client.wait(is_refresh, start)
-        lines = changed.count("\n") + 1
+        lines = text.count("\n") + 1
         whole = {"start": {"line": 0, "character": 0}, "end": {"line": lines, "character": 0}}
         hints = client.request("textDocument/inlayHint", {"textDocument": document, "range": whole})
         seconds = time.perf_counter() - began
@@ -111,7 +110,19 @@ def timed(client: LspClient, path: Path) -> dict[str, Any]:
     except Timeout as error:
         return {"seconds": None, "hints": 0, "slowest_hover_s": 0.0, "error": str(error)}
     finally:
+        if hovers is not None:
+            hovers.stop()
         client.notify("textDocument/didClose", {"textDocument": document})
+
+
+def is_settled(message: dict[str, Any], uri: str) -> bool:
+    """Whether the server says that it has nothing left to do for a document."""
+    params = message.get("params")
+    return (
+        message.get("method") == "sollens/status"
+        and params["uri"] == uri
+        and params["state"] not in ("tracing", "analysing")
+    )
 
 
 def is_refresh(message: dict[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbench import RESULTS, machine
+
 from sollens.analysis.cache import Cache
 from sollens.analysis.cli import version
 from sollens.analysis.pipeline import Pipeline, Request
