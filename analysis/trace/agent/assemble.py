@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .tensors import Info, encode_values, no_modes, table_entry
+from .tensors import Info, encode_values, no_modes, table_entry, values_fit
 
 if TYPE_CHECKING:
     from .target import Run
@@ -90,19 +90,37 @@ def _setup(recorded: list[dict[str, Any]], wanted: list[Info]) -> list[dict[str,
     for op in recorded:
         for store in {id(i.store) for i in (*op["_out"], *op["_written"])}:
             by_store.setdefault(store, []).append(op)
+    needed: dict[int, list[dict[str, Any]] | None] = {}
     kept: set[int] = set()
-    seen: set[int] = set()
-    queue = [i for i in wanted if i.known_at_start and i.name.rsplit(".", 1)[-1] not in _STATISTICS]
-    while queue:
-        info = queue.pop()
-        if id(info.store) in seen:
-            continue
-        seen.add(id(info.store))
-        for op in by_store.get(id(info.store), ()):
-            if id(op) not in kept:
-                kept.add(id(op))
-                queue.extend(op["_in"])
+    for info in wanted:
+        if info.known_at_start and info.name.rsplit(".", 1)[-1] not in _STATISTICS:
+            kept.update(id(op) for op in _needs(info, by_store, needed) or ())
     return [op for op in recorded if id(op) in kept]
+
+
+def _needs(
+    info: Info, by_store: dict[int, list[dict[str, Any]]], needed: dict[int, list[dict[str, Any]] | None]
+) -> list[dict[str, Any]] | None:
+    """The operators that a tensor follows from, or None when one of its sources has too many values to send."""
+    store = id(info.store)
+    if store in needed:
+        return needed[store]
+    writers = by_store.get(store)
+    if writers is None:
+        sendable = info.at_start is not None and values_fit(info)
+        needed[store] = [] if sendable else None
+        return needed[store]
+    needed[store] = []  # a store written in place is among its own sources
+    found: list[dict[str, Any]] = list(writers)
+    for op in writers:
+        for source in op["_in"]:
+            more = _needs(source, by_store, needed)
+            if more is None:
+                needed[store] = None
+                return None
+            found.extend(more)
+    needed[store] = found
+    return found
 
 
 def settings() -> dict[str, Any]:

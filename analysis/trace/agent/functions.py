@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
+from .autocast import Autocast
 from .patches import note
 from .recorder import DataDependent, Recorder
-from .shapes import key_of, recall, remember
+from .shapes import by_rule, key_of, recall, remember
 from .tensors import META, Info, no_modes
 
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
@@ -33,7 +34,7 @@ class Functions(TorchFunctionMode):
         self._depth = 0
         _CURRENT[:] = [self]
         _install()
-        self._casts: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+        self._autocast = Autocast()
         t = torch.Tensor
         self.handlers: dict[Any, Handler] = {
             _linear: self._linear,
@@ -61,11 +62,13 @@ class Functions(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if kwargs and kwargs.get("device") is not None and self._is_accelerator(kwargs["device"]):
-            kwargs = {**kwargs, "device": "cpu"}
+            kwargs = {**kwargs, "device": _CPU}
             self._moved(None)
         handler = self.handlers.get(func)
         self._depth += 1
         try:
+            if not self.recorder.paused:
+                args, kwargs = self._autocast.cast(func, args, kwargs)
             if handler is not None and not self.recorder.paused:
                 return handler(args, kwargs)
             return func(*args, **kwargs)
@@ -77,7 +80,7 @@ class Functions(TorchFunctionMode):
         handler = self.handlers.get(func)
         if handler is None or self._depth == 0 or self.recorder.paused or any(isinstance(a, torch.Tensor) and not a.is_meta for a in args):
             return func(*args, **kwargs)
-        return handler(args, kwargs)
+        return handler(*self._autocast.cast(func, args, kwargs))
 
     def whole(self, name: str, arguments: list[Any], call: Callable[[], Any]) -> Any:
         """Record `fn.name` with its arguments in the function's order; nothing inside it is recorded."""
@@ -87,7 +90,9 @@ class Functions(TorchFunctionMode):
         key = None if torch.is_grad_enabled() else key_of(name, arguments, None, inputs)
         result = recall(key) if key is not None else None
         fresh = result is None
-        if fresh:
+        if fresh and not torch.is_grad_enabled():
+            result = by_rule(f"fn.{name}", arguments)
+        if result is None:
             recorder.paused = True
             try:
                 result = call()
@@ -107,20 +112,14 @@ class Functions(TorchFunctionMode):
 
     def _linear(self, args: Any, kwargs: Any) -> Any:
         x, weight, bias = _bind(("input", "weight", "bias"), {"bias": None}, args, kwargs)
-        with self._autocast():
-            x, weight, bias = (self._cast(v) for v in (x, weight, bias))
-            return self.whole("linear", [x, weight, bias], lambda: _linear(x, weight, bias))
+        return self.whole("linear", [x, weight, bias], lambda: _linear(x, weight, bias))
 
     def _matmul(self, args: Any, kwargs: Any) -> Any:
-        if kwargs.get("out") is not None:
-            return torch.matmul(*args, **kwargs)
         a = args[0] if args else kwargs.get("input", kwargs.get("self"))
         b = args[1] if len(args) > 1 else kwargs.get("other", kwargs.get("tensor2"))
-        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-            return torch.matmul(a, b)
-        with self._autocast():
-            a, b = self._cast(a), self._cast(b)
-            return self.whole("matmul", [a, b], lambda: torch.matmul(a, b))
+        if kwargs.get("out") is not None or not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+            return torch.matmul(*args, **kwargs)
+        return self.whole("matmul", [a, b], lambda: torch.matmul(a, b))
 
     def _einsum(self, args: Any, kwargs: Any) -> Any:
         equation, *operands = args
@@ -128,57 +127,34 @@ class Functions(TorchFunctionMode):
             operands = list(operands[0])
         if not isinstance(equation, str):
             return torch.einsum(*args, **kwargs)
-        with self._autocast():
-            operands = [self._cast(o) for o in operands]
-            return self.whole("einsum", [equation, operands], lambda: torch.einsum(equation, *operands))
+        return self.whole("einsum", [equation, operands], lambda: torch.einsum(equation, *operands))
 
     def _attention(self, args: Any, kwargs: Any) -> Any:
-        bound = _bind(_SDPA, _SDPA_DEFAULTS, args, kwargs)
-        with self._autocast():
-            bound = [self._cast(v) for v in bound[:3]] + bound[3:]
-            q, k, v, *rest = bound
-            if isinstance(rest[0], torch.Tensor) and rest[0].is_floating_point() and rest[0].dtype is not q.dtype:
-                rest[0] = self._cast(rest[0])
-            options = dict(zip(_SDPA[3:], rest))
-            if not options["enable_gqa"]:
-                options.pop("enable_gqa")
-            return self.whole(
-                "scaled_dot_product_attention", [q, k, v, *rest], lambda: _attention(q, k, v, **options)
-            )
+        q, k, v, *rest = _bind(_SDPA, _SDPA_DEFAULTS, args, kwargs)
+        options = dict(zip(_SDPA[3:], rest))
+        if not options["enable_gqa"]:
+            options.pop("enable_gqa")
+        return self.whole("scaled_dot_product_attention", [q, k, v, *rest], lambda: _attention(q, k, v, **options))
 
     def _recurrent(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         if kwargs or len(args) != 9:
             return func(*args, **kwargs)
-        with self._autocast():
-            cast = [
-                [self._cast(v) for v in a] if isinstance(a, (list, tuple)) else self._cast(a, integers=False) for a in args
-            ]
-            if isinstance(args[3], (list, tuple)):  # packed: data, batch_sizes, hx, params, has_biases, layers, dropout, train, bidirectional
-                cast[1] = args[1]
-            return self.whole(name, cast, lambda: _recurrent_result(name, cast))
-
-    def _cast(self, value: Any, integers: bool = False) -> Any:
-        if self._cast_to is None or not isinstance(value, torch.Tensor) or not value.is_floating_point():
-            return value
-        if value.dtype is self._cast_to or value.dtype is torch.float64:
-            return value
-        key = (id(value), self._cast_to)
-        if isinstance(value, torch.nn.Parameter):
-            if key not in self._casts:
-                self._casts[key] = value.to(self._cast_to)
-            return self._casts[key]
-        return value.to(self._cast_to)
-
-    _cast_to: torch.dtype | None = None
-
-    def _autocast(self) -> _AutocastOff:
-        return _AutocastOff(self)
+        return self.whole(name, list(args), lambda: _recurrent_result(name, list(args)))
 
     def _to(self, args: Any, kwargs: Any) -> Any:
-        if len(args) > 1 and self._is_accelerator(args[1]):
-            args = (args[0], "cpu", *args[2:])
-            self._moved(None)
-        return torch.Tensor.to(*args, **kwargs)
+        """`Tensor.to` without its device: all tensors are on one."""
+        tensor, *rest = args
+        kwargs = {k: v for k, v in kwargs.items() if v is not None and k not in ("device", "non_blocking")}
+        if isinstance(rest[0] if rest else kwargs.get("other"), torch.Tensor):
+            other = rest.pop(0) if rest else kwargs.pop("other")
+            rest = [other.dtype, *rest]
+        elif rest and isinstance(rest[0], (torch.device, str, int)) and not isinstance(rest[0], bool):
+            if self._is_accelerator(rest[0]):
+                self._moved(None)
+            rest = [v for v in rest[1:2] if v is not None] + ([False, *rest[3:]] if len(rest) > 3 else [])
+        if not rest and not kwargs:
+            return tensor
+        return torch.Tensor.to(tensor, *rest, **kwargs)
 
     def _moved(self, tensor: Any) -> Any:
         note("accelerator devices are recorded as the CPU")
@@ -224,23 +200,6 @@ def _install() -> None:
             return _CURRENT[0].nested(_original, args, kwargs)
 
         setattr(F, name, reached)
-
-
-class _AutocastOff:
-    """Autocast's casts are made (and recorded) by `Functions._cast`; inside the call autocast is off."""
-
-    def __init__(self, functions: Functions) -> None:
-        self._functions = functions
-
-    def __enter__(self) -> None:
-        self._on = torch.is_autocast_cpu_enabled()
-        self._functions._cast_to = torch.get_autocast_dtype("cpu") if self._on else None
-        if self._on:
-            torch.set_autocast_enabled("cpu", False)
-
-    def __exit__(self, *exc: Any) -> None:
-        if self._on:
-            torch.set_autocast_enabled("cpu", True)
 
 
 def _bind(names: tuple[str, ...], defaults: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

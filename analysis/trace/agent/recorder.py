@@ -16,10 +16,11 @@ from .dtypes import SHORT, short_name
 from .fallback import by_fake_tensors, is_unknown_shape_error
 from .frames import Frames
 from .shadow import Shadows
-from .shapes import key_of, recall, remember
+from .shapes import by_rule, in_place_known, key_of, recall, remember, remember_in_place
 from .tensors import META, Info, Tensors
 
 _TRANSPARENT = {"detach", "alias", "lift_fresh", "lift", "detach_"}
+_RESHAPING = {"squeeze_", "unsqueeze_", "t_", "transpose_", "resize_", "resize_as_", "set_", "as_strided_", "swapaxes_", "swapdims_"}
 _UNDEFINED = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted"}
 _DROPPED_KEYWORDS = {"device", "layout", "memory_format", "pin_memory", "generator"}
 _DROPPED = (torch.device, torch.layout, torch.memory_format, torch.Generator)
@@ -36,7 +37,7 @@ class DataDependent(RuntimeError):
 class Rule:
     """What the schema of an operator says, looked up once."""
 
-    __slots__ = ("by_fake", "has_device", "lifts", "name", "random", "target", "transparent", "undefined", "whole_write", "writes", "writes_kw")
+    __slots__ = ("by_fake", "has_device", "in_place", "lifts", "name", "random", "target", "transparent", "undefined", "whole_write", "writes", "writes_kw")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -53,6 +54,8 @@ class Rule:
         written = [(i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
         self.has_device = any(a.name == "device" for a in schema.arguments)
         self.writes = [i for i, _ in written]
+        # Writes its first argument and nothing else, and keeps its shape.
+        self.in_place = self.writes == [0] and name.endswith("_") and name not in _RESHAPING
         self.writes_kw = [n for _, n in written]
 
 
@@ -100,6 +103,10 @@ class Recorder(TorchDispatchMode):
         return self._call(rule, func, args, kwargs)
 
     def _call(self, rule: Rule, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if rule.undefined and not self.in_forward:
+            result = self._execute(rule, func, self.tensors.as_meta(args), self._on_meta(rule, kwargs, False))
+            self.tensors.of(result)
+            return result
         inputs: list[Info] = []
         encoded = [self.encode(a, inputs) for a in args]
         encoded_kw = {k: self.encode(v, inputs) for k, v in kwargs.items() if v is not None and k not in _DROPPED_KEYWORDS}
@@ -113,11 +120,18 @@ class Recorder(TorchDispatchMode):
         written = self._written(rule, args, kwargs) if rule.writes else []
         real = None
         kwargs = self._on_meta(rule, kwargs, bool(inputs))
-        key = None if rule.writes else key_of(func, args, kwargs, inputs)
-        result = recall(key) if key is not None else None
+        key = key_of(func, args, kwargs, inputs) if not rule.writes or rule.in_place else None
+        if key is None:
+            result = None
+        elif rule.in_place:
+            result = args[0] if in_place_known(key) else None
+        else:
+            result = recall(key)
         fresh = result is None
         try:
             if fresh:
+                result = by_rule(rule.target, args)
+            if result is None:
                 result = self._execute(rule, func, args, kwargs)
         except Exception as error:
             if not is_unknown_shape_error(error):
@@ -127,7 +141,10 @@ class Recorder(TorchDispatchMode):
         outputs: list[Info] = []
         encoded_out = self._encode_outputs(result, written, outputs)
         if fresh and key is not None and real is None:
-            remember(key, result, inputs, outputs)
+            if not rule.in_place:
+                remember(key, result, inputs, outputs)
+            elif outputs and outputs[0] in written:
+                remember_in_place(key)
         self.shadows.follow(rule, func, args, kwargs, inputs, written, result, outputs, real, setup=not self.in_forward)
         self.append(rule.target, encoded, encoded_kw, encoded_out, inputs, outputs, written)
         return result
@@ -156,6 +173,8 @@ class Recorder(TorchDispatchMode):
         """Record one call."""
         if not outputs and not written:
             return
+        if not self.in_forward and not any(i.store.known for i in (*outputs, *written)):
+            return  # construction matters only where it makes known values
         record: dict[str, Any] = {"target": target, "args": args, "kwargs": kwargs, "outputs": out}
         if self.in_forward:
             record["span"] = self.frames.span()

@@ -80,3 +80,90 @@ def _build(known: Any) -> Any:
         return torch.empty_strided(known[1], known[2], dtype=known[3], device=META)
     parts = [_build(k) for k in known[1]]
     return parts if known[0] == "l" else tuple(parts)
+
+
+def in_place_known(key: Any) -> bool:
+    """Whether an in-place operator on arguments of these shapes has run before (so that it is known to be legal)."""
+    return key in _IN_PLACE
+
+
+def remember_in_place(key: Any) -> None:
+    """Keep that an in-place operator ran on arguments of these shapes and left them as they are."""
+    _IN_PLACE.add(key)
+
+
+_IN_PLACE: set[Any] = set()
+
+
+def by_rule(target: str, args: Any) -> Any:
+    """The result of a few operators whose meta kernels are slow, or None where the plain case does not hold."""
+    rule = _RULES.get(target)
+    if rule is None:
+        return None
+    with no_modes():
+        return rule(args)
+
+
+def _batch_norm(args: Any) -> Any:
+    x = args[0]
+    if args[5] or not isinstance(args[3], torch.Tensor) or x.dim() < 2 or x.shape[1] != args[3].shape[0]:
+        return None
+    none = torch.empty((0,), dtype=x.dtype, device=META)
+    return torch.empty_like(x), none, torch.empty((0,), dtype=x.dtype, device=META)
+
+
+def _concatenate(args: Any) -> Any:
+    tensors = args[0]
+    first = tensors[0]
+    rank = first.dim()
+    axis = args[1] if len(args) > 1 else 0
+    if rank == 0 or not -rank <= axis < rank:
+        return None
+    axis %= rank
+    shape = list(first.shape)
+    total = 0
+    for t in tensors:
+        if t.dim() != rank or t.dtype is not first.dtype or not t.is_contiguous():
+            return None
+        if any(i != axis and t.shape[i] != shape[i] for i in range(rank)):
+            return None
+        total += t.shape[axis]
+    shape[axis] = total
+    return torch.empty(shape, dtype=first.dtype, device=META)
+
+
+def _like(args: Any) -> Any:
+    return torch.empty_like(args[0]) if args[0].is_floating_point() else None
+
+
+def _linear(args: Any) -> Any:
+    x, weight, bias = args
+    if weight.dim() != 2 or x.dim() < 1 or x.shape[-1] != weight.shape[1] or x.dtype is not weight.dtype:
+        return None
+    if bias is not None and (bias.shape != weight.shape[:1] or bias.dtype is not x.dtype):
+        return None
+    return torch.empty((*x.shape[:-1], weight.shape[0]), dtype=x.dtype, device=META)
+
+
+def _matmul(args: Any) -> Any:
+    a, b = args
+    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or a.dtype is not b.dtype:
+        return None
+    if a.dim() == b.dim() and a.shape[:-2] == b.shape[:-2]:
+        batch = a.shape[:-2]
+    elif b.dim() == 2:
+        batch = a.shape[:-2]
+    else:
+        return None
+    return torch.empty((*batch, a.shape[-2], b.shape[-1]), dtype=a.dtype, device=META)
+
+
+_RULES = {
+    "fn.linear": _linear,
+    "fn.matmul": _matmul,
+    "aten.native_batch_norm.default": _batch_norm,
+    "aten.cat.default": _concatenate,
+    "aten.hardtanh.default": _like,
+    "aten.gelu.default": _like,
+    "aten.silu.default": _like,
+}

@@ -257,6 +257,12 @@ def table_entry(info: Info, number: int, storage: int) -> dict[str, Any]:
     return entry
 
 
+def values_fit(info: Info) -> bool:
+    """Whether a tensor is small enough for its values to be sent."""
+    count = info.tensor.numel()
+    return count <= (_INTEGER_VALUES if is_integral(info.dtype) else _FLOAT_VALUES)
+
+
 def encode_values(real: torch.Tensor, *, brief: bool = False) -> dict[str, str] | None:
     """Row-major values as base64 of little-endian bytes, or None when they are many. Call without modes."""
     count = real.numel()
