@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import opt_einsum
+
 from sollens.analysis.ir.affine import Affine
 from sollens.analysis.ir.nodes import Apply, Read
 from sollens.analysis.lower.builder import Builder, Value

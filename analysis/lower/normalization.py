@@ -144,9 +144,13 @@ class _BatchNorm:
     variance: Value | None
     training: bool
     eps: float
+    momentum: float
 
 
-def _batch_norm(b: Builder, call: OpCall, norm: _BatchNorm) -> tuple[Value | None, ...]:
+def _batch_norm(
+    b: Builder, call: OpCall, norm: _BatchNorm
+) -> tuple[tuple[Value | None, ...], tuple[Value | None, ...]]:
+    """Output and saved statistics; the running statistics after the call."""
     x = norm.x
     batch, spatial = _channel_dims(x)
     channel: Dims = [("c", x.shape[1])]
@@ -156,12 +160,28 @@ def _batch_norm(b: Builder, call: OpCall, norm: _BatchNorm) -> tuple[Value | Non
         rstd = _rstd(b, stats.variance, norm.eps)
         scale = rstd if norm.weight is None else _product(b, rstd, norm.weight)
         y = _affine_by_channel(b, stats.centred, call.out_dtype, channel, scale, norm.bias)
-        return y, _side_output(b, call, 1, stats.mean), _side_output(b, call, 2, rstd)
+        saved = _side_output(b, call, 1, stats.mean), _side_output(b, call, 2, rstd)
+        return (y, *saved), _running(b, norm, stats) if norm.training else (norm.mean, norm.variance)
     rstd = _rstd(b, norm.variance, norm.eps)
     scale = rstd if norm.weight is None else _product(b, rstd, norm.weight)
     shift = _shift(b, channel, channel, norm.mean["c"], scale, norm.bias)
     y = _affine_by_channel(b, x, call.out_dtype, channel, scale, shift)
-    return y, _side_output(b, call, 1, norm.mean), _side_output(b, call, 2, rstd)
+    saved = _side_output(b, call, 1, norm.mean), _side_output(b, call, 2, rstd)
+    return (y, *saved), (norm.mean, norm.variance)
+
+
+def _running(b: Builder, norm: _BatchNorm, stats: Statistics) -> tuple[Value | None, ...]:
+    """`old + momentum * (new - old)`, with the unbiased variance."""
+    count = norm.x.size // max(norm.x.shape[1], 1)
+    unbiased = apply("mul", stats.variance["c"], count / max(count - 1, 1))
+
+    def moved(old: Value | None, new: Expr) -> Value | None:
+        if old is None:
+            return None
+        step = apply("mul", apply("sub", new, old["c"]), norm.momentum)
+        return b.statement("running", [("c", old.size)], apply("add", old["c"], step), old.dtype)
+
+    return moved(norm.mean, stats.mean["c"]), moved(norm.variance, unbiased)
 
 
 def _product(b: Builder, x: Value, y: Value) -> Value:
@@ -190,27 +210,30 @@ _BATCH_NORMS = {
 
 @rule(*(f"aten.{name}" for name in _BATCH_NORMS))
 def batch_norm(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
-    """Any variant of batch normalization: output, then what it saves for the backward pass.
+    """Any variant of batch normalization: output, what it saves for the backward pass, new running statistics.
 
-    The running statistics' update is not modelled: it is per channel and no output of the program.
+    `native_batch_norm` updates those without saying so: the trace has no place for them and the update is dropped.
     """
     name, _, overload = call.target.removeprefix("aten.").partition(".")
     signature = _NO_STATISTICS if overload == "no_stats" else _BATCH_NORMS[name]
     named: dict[str, Any] = dict(zip(signature.split(), call.args[1:], strict=False))
-    named.update({"mean": named.get("mean"), "variance": named.get("variance")})
-    named.update({k: v for k, v in call.kwargs.items() if k in ("weight", "bias", "training", "eps")})
+    named.update({k.removeprefix("running_").replace("var", "variance"): v for k, v in call.kwargs.items()})
     norm = _BatchNorm(
         x=call.args[0],
         weight=named.get("weight"),
         bias=named.get("bias"),
-        mean=named["mean"],
-        variance=named["variance"],
+        mean=named.get("mean"),
+        variance=named.get("variance"),
         training=named.get("training", "with_update" in name),
-        eps=named.get("eps", call.kwargs.get("epsilon", 1e-5)),
+        eps=named.get("eps", named.get("epsilon", 1e-5)),
+        momentum=named.get("momentum", 0.1),
     )
-    results = _batch_norm(b, call, norm)
-    extra = [filled(b, "saved", *spec) if spec else None for spec in call.outputs[3:]]
-    return (*results, *extra)
+    results, running = _batch_norm(b, call, norm)
+    rest, updates = list(results), iter(running)
+    for spec in call.outputs[3:]:
+        reserve = spec is not None and spec[0] == "u8"
+        rest.append(filled(b, "reserve", *spec) if spec and reserve else next(updates, None) if spec else None)
+    return tuple(rest)
 
 
 @rule("aten.native_group_norm", "aten.group_norm")

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from sollens.analysis.execute.reference import run_all
 from sollens.analysis.ir.nodes import Declaration, Node, Program, Statement, walk
 from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.registry import find
-
 from tests.lower.tracing import DTYPES, compare, flatten, to_numpy
 
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sollens.analysis.ir.nodes import Apply, Expr, Select
 
+from sollens.analysis.ir.nodes import Apply, Expr, Select
 from tests.lower.test_b_calling import check_rule
 from tests.lower.tracing import check
 
@@ -72,6 +72,20 @@ def test_batch_norm_without_running_statistics():
     args = (x, None, None, True, 0.1, 1e-5)
     expected = torch.ops.aten._native_batch_norm_legit.no_stats(*args)
     check_rule("aten._native_batch_norm_legit.no_stats", args, expected, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_running_statistics_are_updated_where_the_trace_has_them(training):
+    x, w, c = torch.randn(4, 3, 5), torch.randn(3), torch.randn(3)
+    args = (x, w, c, torch.randn(3), torch.rand(3) + 0.5, training, 0.3, 1e-5)
+    expected = torch.ops.aten._native_batch_norm_legit_functional(*args)
+    check_rule("aten._native_batch_norm_legit_functional.default", args, expected, tolerance=1e-4)
+    mean, variance = torch.zeros(3), torch.ones(3)
+    check(
+        lambda x: torch.ops.aten._native_batch_norm_legit(x, w, c, mean, variance, training, 0.3, 1e-5),
+        x,
+        tolerance=1e-4,
+    )
 
 
 def test_inference_batch_norm_is_two_operations_an_element():

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sollens.analysis.ir.nodes import Statement
 
+from sollens.analysis.ir.nodes import Statement
 from tests.lower.test_b_counting import live_points
 from tests.lower.tracing import check
 
