@@ -188,7 +188,7 @@ class Worker:
         except Cancelled:
             self._error(message.id, "cancelled", "cancelled")
         except UnknownTarget as error:
-            self._error(message.id, "unknown-hardware", str(error))
+            self._error(message.id, "bad-config", str(error))
         except msgspec.MsgspecError as error:
             self._error(message.id, "bad-request", f"params of {message.method}: {error}")
         except Exception as error:

@@ -38,7 +38,7 @@ PROTOCOL = ("lsprotocol", "pygls")
 # to_lsp converts data; the others are the wire itself: handlers, the server object, the client behind it.
 KNOWS_THE_PROTOCOL = {f"server/{name}.py" for name in ("to_lsp", "app", "handlers", "language_server", "lsp_client")}
 # What the server takes from the analysis: data, and nothing that imports torch, numba or user code.
-SERVER_MAY_IMPORT = ("sollens.server", "sollens.hardware", "sollens.analysis.report")
+SERVER_MAY_IMPORT = ("sollens.server", "sollens.hardware", "sollens.analysis.report", "sollens.analysis.findings")
 UNIT = re.compile(
     r"(?:\{[^{}]*(?::[^{}]*[efg%])\}|%\.\d[efg])\s*(?:[kMGTPmnuµ]?(?:s|B|FLOP|MAC|byte|Hz)(?:/s)?\b)|\{[^{}]*:[^{}]*[.\d]%\}"
 )
@@ -163,9 +163,21 @@ def test_nothing_executes_or_unpickles_data() -> None:
         assert not {"pickle", "marshal", "shelve", "dill"} & {n.partition(".")[0] for n in imports(path)}, name_of(path)
 
 
-def test_the_server_shows_every_code_of_the_catalogue() -> None:
+def test_every_code_has_a_section_and_every_section_a_code() -> None:
     from sollens.analysis.findings import CODES
-    from sollens.server.codes import FINDINGS, PROBLEMS
 
-    assert not {code.name for code in CODES.values() if code.kind == "problem"} - set(PROBLEMS)
-    assert not {code.name for code in CODES.values() if code.kind == "finding"} - set(FINDINGS)
+    sections = re.findall(
+        r"^## ([a-z-]+)$", (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set(sections) == set(CODES)
+
+
+def test_every_code_that_the_analysis_states_is_in_the_catalogue() -> None:
+    from sollens.analysis.findings import CODES
+
+    stated = {
+        code
+        for path in modules()
+        for code in re.findall(r"""\bcode=["']([a-z-]+)["']""", path.read_text(encoding="utf-8"))
+    }
+    assert stated and stated <= set(CODES), stated - set(CODES)

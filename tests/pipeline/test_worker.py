@@ -109,7 +109,7 @@ def test_cancel_of_a_request_that_has_ended_is_no_error(client: Client) -> None:
     ("method", "changes", "code"),
     [
         ("analyse", {"path": 3}, "bad-request"),
-        ("analyse", {"hardware": "h900"}, "unknown-hardware"),
+        ("analyse", {"hardware": "h900"}, "bad-config"),
         ("fly", {}, "bad-request"),
         ("einsum", {"format": "png"}, "bad-request"),
     ],
