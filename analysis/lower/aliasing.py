@@ -1,7 +1,8 @@
 """Functionalization: tensors that share storage, as single-assignment values.
 
 A view is remembered as affine indices into its parent. An in-place write to a view becomes a new value of the base
-(`base'[i] = select(i in region; v[inverse(i)]; base[i])`), and every other view of that base is read again from the new value when
+(`base'[i] = select(i in region; v[inverse(i)]; base[i])`), and every other view of that base is read again from the
+new value when
 it is next used.
 """
 
@@ -54,9 +55,16 @@ def extents_of(shape: Sequence[int]) -> dict[str, int]:
 
 
 def affine_view(name: str, base: str, emitted: Mapping[str, Statement]) -> tuple[Affine, ...] | None:
-    """Indices into `base` of the value `name`, when the emitted statements make it a pure affine re-reading of `base`."""
+    """Indices into `base` of the value `name`, when the emitted statements make it a pure affine re-reading of
+    `base`."""
     statement = emitted.get(name)
-    if statement is None or statement.reduction or statement.scan or statement.guard or not isinstance(statement.body, Read):
+    if (
+        statement is None
+        or statement.reduction
+        or statement.scan
+        or statement.guard
+        or not isinstance(statement.body, Read)
+    ):
         return None
     own = {d.name: dim(f"d{k}") for k, d in enumerate(statement.dims)}
     index = tuple(i.substitute(own) for i in statement.body.index)
@@ -73,20 +81,21 @@ def compose(outer: Sequence[Affine], inner: Sequence[Affine], shape: Sequence[in
     return tuple(i.substitute(values).simplify(extents) for i in outer)
 
 
-# --- inversion ---------------------------------------------------------------------------------------------------------------
+# --- inversion --------------------------------------------------------------------------------------------------------
 
 
 def invert(
     index: Sequence[Affine], shape: Sequence[int], base_shape: Sequence[int]
 ) -> tuple[tuple[Affine, ...], tuple[Constraint, ...]]:
-    """Solve `b = index(d)` for d: one expression per view axis over `b0, b1, ..`, and the conditions under which b is in the view."""
+    """Solve `b = index(d)` for d: one expression per view axis over `b0, b1, ..`, and the conditions under which b is
+    in the view."""
     base = {f"b{k}": n for k, n in enumerate(base_shape)}
     solved: dict[str, Affine] = {f"d{k}": Affine() for k, n in enumerate(shape) if n == 1}
     extents = extents_of(shape)
     strided: set[int] = set()
     flat = target = Affine()  # of a run of axes that are digits of one position
     for k, expr in enumerate(index):
-        if not expr.is_linear or flat.terms and base_shape[k] == 1:
+        if not expr.is_linear or (flat.terms and base_shape[k] == 1):
             flat, target = _rejoin(flat * base_shape[k] + expr), target * base_shape[k] + dim(f"b{k}")
             if flat.is_linear:
                 _solve_linear(flat, target, extents, solved)
@@ -157,17 +166,28 @@ def _rejoin(expr: Affine) -> Affine:
 
 
 def _reduced(expr: Affine) -> Affine:
-    """The same values with whole multiples taken out of divisions: `(3*a + c) floordiv 2` is `a + (a + c) floordiv 2`."""
+    """The same values with whole multiples taken out of divisions: `(3*a + c) floordiv 2` is `a + (a + c) floordiv
+    2`."""
     result = Affine(expr.constant)
     for atom, c in expr.terms:
         if isinstance(atom, FloorDiv):
-            d = atom.divisor
-            whole = Affine.make(atom.operand.constant // d, {a: k // d for a, k in atom.operand.terms})
-            rest = Affine(0, ((FloorDiv(atom.operand - whole * d, d), 1),))
-            result += (whole + rest) * c
+            operand, d = _flat_operand(atom)
+            whole = Affine.make(operand.constant // d, {a: k // d for a, k in operand.terms})
+            result += (whole + (operand - whole * d) // d) * c
         else:
             result += Affine(0, ((atom, c),))
     return result
+
+
+def _flat_operand(division: FloorDiv) -> tuple[Affine, int]:
+    """`(x floordiv a + c) floordiv b` is `(x + a*c) floordiv (a*b)`."""
+    operand, divisor = division.operand, division.divisor
+    inner = [(a, k) for a, k in operand.terms if isinstance(a, FloorDiv)]
+    if len(inner) == 1 and inner[0][1] == 1 and _divisions(operand) == 1:
+        atom = inner[0][0]
+        rest = operand - Affine(0, ((atom, 1),))
+        return atom.operand + rest * atom.divisor, divisor * atom.divisor
+    return operand, divisor
 
 
 def _divisions(expr: Affine) -> int:
@@ -185,7 +205,7 @@ def overwrite(b: Builder, hint: str, base: Value, value: Value, index: tuple[Aff
     return b.statement(hint, dims, body, base.dtype)
 
 
-# --- state -------------------------------------------------------------------------------------------------------------------
+# --- state ------------------------------------------------------------------------------------------------------------
 
 
 class Aliases:
@@ -232,10 +252,13 @@ class Aliases:
         return fresh
 
     def define(self, tensor: int, value: Value, candidates: Iterable[int], nodes: Sequence[Node]) -> None:
-        """A new tensor's value. It is a view of the candidate that shares its storage, when the emitted nodes show how."""
+        """A new tensor's value. It is a view of the candidate that shares its storage, when the emitted nodes show
+        how."""
         self._values[tensor] = value
         storage = self._tensors[tensor].storage
-        parent = next((c for c in candidates if c != tensor and self._tensors[c].storage == storage and c in self._values), None)
+        parent = next(
+            (c for c in candidates if c != tensor and self._tensors[c].storage == storage and c in self._values), None
+        )
         if parent is None:
             return
         source = self._values[parent]
@@ -256,7 +279,7 @@ class Aliases:
         root = self.root(tensor)
         base = self._values[root]
         index = self._index(tensor)
-        whole = root == tensor or index == tuple(dim(n) for n in canonical(base.rank)) and value.shape == base.shape
+        whole = root == tensor or (index == tuple(dim(n) for n in canonical(base.rank)) and value.shape == base.shape)
         if whole:
             updated = value
         else:
@@ -304,5 +327,3 @@ class _Stamp:
 
     def __exit__(self, *_: object) -> None:
         self._builder.source, self._source = self._source, self._builder.source
-
-

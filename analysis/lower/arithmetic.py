@@ -6,31 +6,34 @@ import math
 
 from sollens.analysis.ir.nodes import Expr, Literal
 from sollens.analysis.lower.builder import Builder, OpCall, Value
-from sollens.analysis.lower.elementwise import Formula, pointwise
-from sollens.analysis.lower.expressions import apply, as_expr, cast, scaled
-from sollens.analysis.lower.pointwise import broadcast_read, dims_of
+from sollens.analysis.lower.elementwise import Binary, Unary, binary_op, pointwise, same
+from sollens.analysis.lower.expressions import apply, cast, scaled
+from sollens.analysis.lower.pointwise import broadcast_read, dims_of, filled
 from sollens.analysis.lower.registry import rule
 
-
-def _op(name: str) -> Formula:
-    return lambda x, y: apply(name, x, y)
-
-
 _COMPARISONS = {
-    "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "not_equal": "ne", "less": "lt", "less_equal": "le",
+    "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "not_equal": "ne", "less": "lt",
+    "less_equal": "le",
     "greater": "gt", "greater_equal": "ge",
 }  # fmt: skip
 
-_BINARY: dict[str, Formula] = {
-    **{name: _op(op) for name, op in _COMPARISONS.items()},
-    **{name: _op(name) for name in ("mul", "atan2", "maximum", "minimum", "fmod", "copysign", "hypot", "nextafter", "xlogy", "logaddexp")},
-    "multiply": _op("mul"), "arctan2": _op("atan2"), "true_divide": _op("div"), "special_xlogy": _op("xlogy"),
-    "floor_divide": _op("floordiv"), "remainder": _op("mod"), "logical_and": _op("and"), "logical_or": _op("or"),
-    "logical_xor": _op("xor"), "bitwise_and": _op("bitand"), "bitwise_or": _op("bitor"), "bitwise_xor": _op("bitxor"),
-    "bitwise_left_shift": _op("shl"), "bitwise_right_shift": _op("shr"), "__lshift__": _op("shl"), "__rshift__": _op("shr"),
-    "__and__": _op("bitand"), "__or__": _op("bitor"), "__xor__": _op("bitxor"),
-    "fmax": lambda x, y: apply("where", apply("isnan", x), y, apply("where", apply("isnan", y), x, apply("maximum", x, y))),
-    "fmin": lambda x, y: apply("where", apply("isnan", x), y, apply("where", apply("isnan", y), x, apply("minimum", x, y))),
+_BINARY: dict[str, Binary] = {
+    **{name: binary_op(op) for name, op in _COMPARISONS.items()},
+    **{name: binary_op(name) for name in ("mul", "atan2", "maximum", "minimum", "fmod", "copysign", "hypot",
+    "nextafter", "xlogy", "logaddexp")},
+    "multiply": binary_op("mul"), "arctan2": binary_op("atan2"), "true_divide": binary_op("div"),
+    "special_xlogy": binary_op("xlogy"),
+    "floor_divide": binary_op("floordiv"), "remainder": binary_op("mod"), "logical_and": binary_op("and"),
+    "logical_or": binary_op("or"),
+    "logical_xor": binary_op("xor"), "bitwise_and": binary_op("bitand"), "bitwise_or": binary_op("bitor"),
+    "bitwise_xor": binary_op("bitxor"),
+    "bitwise_left_shift": binary_op("shl"), "bitwise_right_shift": binary_op("shr"), "__lshift__": binary_op("shl"),
+    "__rshift__": binary_op("shr"),
+    "__and__": binary_op("bitand"), "__or__": binary_op("bitor"), "__xor__": binary_op("bitxor"),
+    "fmax": lambda x, y: apply("where", apply("isnan", x), y, apply("where", apply("isnan", y), x, apply("maximum", x,
+    y))),
+    "fmin": lambda x, y: apply("where", apply("isnan", x), y, apply("where", apply("isnan", y), x, apply("minimum", x,
+    y))),
     "heaviside": lambda x, y: apply("where", apply("eq", x, 0), y, apply("gt", x, 0)),
     "logaddexp2": lambda x, y: apply(
         "mul", apply("logaddexp", apply("mul", x, math.log(2)), apply("mul", y, math.log(2))), 1 / math.log(2)
@@ -63,19 +66,23 @@ def divide(b: Builder, call: OpCall) -> Value:
     """x / y, rounded toward minus infinity or zero when asked."""
     match call.kwargs.get("rounding_mode"):
         case "floor":
-            formula = _op("floordiv")
+            formula = binary_op("floordiv")
         case "trunc":
-            formula = _truncated if call.out_dtype[0] in "iu" else lambda x, y: apply("trunc", apply("div", x, y))
+            formula = _truncated_exactly if call.out_dtype[0] in "iu" else _truncated
         case _:
-            formula = _op("div")
+            formula = binary_op("div")
     return pointwise(b, call, formula, call.args[0], call.arg(1, "other"))
 
 
 def _truncated(x: Expr, y: Expr) -> Expr:
+    return apply("trunc", apply("div", x, y))
+
+
+def _truncated_exactly(x: Expr, y: Expr) -> Expr:
     return apply("trunc", apply("div", cast(x, "f64"), cast(y, "f64")))
 
 
-_POWERS: dict[float, Formula] = {
+_POWERS: dict[float, Unary] = {
     0.5: lambda x: apply("sqrt", x),
     -0.5: lambda x: apply("rsqrt", x),
     -1: lambda x: apply("reciprocal", x),
@@ -94,8 +101,8 @@ def power(b: Builder, call: OpCall) -> Value:
     if isinstance(y, int | float) and y in _POWERS and not (integral and y < 1):
         return pointwise(b, call, lambda v: _POWERS[y](cast(v, "f64") if call.out_dtype == "f64" else v), x)
     if isinstance(y, int | float) and y == 0:
-        return pointwise(b, call, lambda: Literal(1))
-    return pointwise(b, call, _op("pow"), x, y)
+        return filled(b, "ones", call.out_dtype, call.out_shape, 1)
+    return pointwise(b, call, binary_op("pow"), x, y)
 
 
 @rule("aten.where")
@@ -131,7 +138,7 @@ def addcmul(b: Builder, call: OpCall) -> Value:
 @rule("aten.complex")
 def complex_(b: Builder, call: OpCall) -> Value:
     """real + i * imaginary."""
-    return pointwise(b, call, _op("complex"), *call.args[:2])
+    return pointwise(b, call, binary_op("complex"), *call.args[:2])
 
 
 @rule("aten.polar")
@@ -156,7 +163,8 @@ def glu(b: Builder, call: OpCall) -> Value:
     return b.statement("glu", dims, apply("mul", left, apply("sigmoid", x[tuple(gate)])), call.out_dtype)
 
 
-@rule("aten.dropout", "fn.dropout", "fn.dropout1d", "fn.dropout2d", "fn.dropout3d", "fn.alpha_dropout", "fn.feature_alpha_dropout",
+@rule("aten.dropout", "fn.dropout", "fn.dropout1d", "fn.dropout2d", "fn.dropout3d", "fn.alpha_dropout",
+"fn.feature_alpha_dropout",
       "aten.feature_dropout", "aten.native_dropout", "aten._fused_dropout")  # fmt: skip
 def dropout(b: Builder, call: OpCall) -> tuple[Value, ...]:
     """x in evaluation; in training a random mask times x / (1 - p)."""
@@ -166,8 +174,8 @@ def dropout(b: Builder, call: OpCall) -> tuple[Value, ...]:
     if train is False or p == 0:
         if not with_mask:
             return (x,)
-        same = pointwise(b, call, lambda v: v, x)
-        return same, b.statement("mask", dims_of(x.shape), Literal(True), "bool")
+        kept = pointwise(b, call, same, x)
+        return kept, b.statement("mask", dims_of(x.shape), Literal(True), "bool")
     (mask,) = b.call("random", (), [("bool", call.out_shape)], "mask", distribution="bernoulli")
     factor = 0.0 if p == 1 else 1 / (1 - p)
     result = pointwise(b, call, lambda m, v: apply("where", m, apply("mul", v, factor), 0), mask, x)
@@ -178,4 +186,4 @@ def dropout(b: Builder, call: OpCall) -> tuple[Value, ...]:
 def fill(b: Builder, call: OpCall) -> Value:
     """Every element is one value."""
     value = call.args[1] if len(call.args) > 1 else 0
-    return pointwise(b, call, lambda v: as_expr(v), value)
+    return pointwise(b, call, same, value)

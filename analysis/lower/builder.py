@@ -34,7 +34,7 @@ class Value:
     dtype: str
     shape: tuple[int, ...]
 
-    def __getitem__(self, index: Any) -> Read:
+    def __getitem__(self, index: Affine | str | int | tuple[Affine | str | int, ...]) -> Read:
         items = index if isinstance(index, tuple) else (index,)
         if len(items) != len(self.shape):
             raise ValueError(f"read of {self.name}: expected {len(self.shape)} indices, found {len(items)}")

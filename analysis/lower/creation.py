@@ -16,7 +16,8 @@ from sollens.analysis.lower.registry import rule
 _FILLED = {"zeros": 0, "ones": 1, "empty": 0}
 
 
-@rule(*(f"aten.{n}{s}" for n in _FILLED for s in ("", "_like")), *(f"aten.new_{n}" for n in _FILLED), "aten.empty_strided",
+@rule(*(f"aten.{n}{s}" for n in _FILLED for s in ("", "_like")), *(f"aten.new_{n}" for n in _FILLED),
+"aten.empty_strided",
       "aten.new_empty_strided", "aten.empty_permuted", "aten._efficientzerotensor")  # fmt: skip
 def constant(b: Builder, call: OpCall) -> Value:
     """All zeros or ones; uninitialised memory counts as zeros."""
@@ -87,10 +88,14 @@ def one_hot(b: Builder, call: OpCall) -> Value:
 
 
 _RANDOM = {
-    "rand": "uniform", "randn": "normal", "randint": "integers", "uniform": "uniform", "normal": "normal", "random": "integers",
-    "bernoulli": "bernoulli", "exponential": "exponential", "rand_like": "uniform", "randn_like": "normal", "randint_like": "integers",
-    "randperm": "permutation", "multinomial": "integers", "geometric": "geometric", "cauchy": "cauchy", "log_normal": "lognormal",
-    "poisson": "poisson", "binomial": "binomial", "normal_functional": "normal", "_standard_gamma": "gamma", "_sample_dirichlet": "dirichlet",
+    "rand": "uniform", "randn": "normal", "randint": "integers", "uniform": "uniform", "normal": "normal", "random":
+    "integers",
+    "bernoulli": "bernoulli", "exponential": "exponential", "rand_like": "uniform", "randn_like": "normal",
+    "randint_like": "integers",
+    "randperm": "permutation", "multinomial": "integers", "geometric": "geometric", "cauchy": "cauchy", "log_normal":
+    "lognormal",
+    "poisson": "poisson", "binomial": "binomial", "normal_functional": "normal", "_standard_gamma": "gamma",
+    "_sample_dirichlet": "dirichlet",
 }  # fmt: skip
 
 
@@ -102,7 +107,9 @@ def random(b: Builder, call: OpCall) -> Value:
     operands: list[Any] = [a for a in call.args if isinstance(a, Value)] if parametric else []
     if name == "normal":
         operands = [a for a in call.args if isinstance(a, Value) and ".Tensor" in call.target]
-    return b.call("random", operands, [(call.out_dtype, call.out_shape)], name.strip("_"), distribution=_RANDOM[name])[0]
+    return b.call("random", operands, [(call.out_dtype, call.out_shape)], name.strip("_"), distribution=_RANDOM[name])[
+        0
+    ]
 
 
 @rule("aten.tril_indices", "aten.triu_indices")
@@ -114,5 +121,8 @@ def triangle_indices(b: Builder, call: OpCall) -> Value:
     if call.out_shape[1] > 4096:
         raise NotImplementedError("the indices of a large triangle")
     pairs = [(r, c) for r in range(rows) for c in range(columns) if (c <= r + offset if lower else c >= r + offset)]
-    sides = [choose([(k, Literal(p[side])) for k, p in enumerate(pairs)], dim("i1")) if pairs else Literal(0) for side in (0, 1)]
+    sides = [
+        choose([(k, Literal(p[side])) for k, p in enumerate(pairs)], dim("i1")) if pairs else Literal(0)
+        for side in (0, 1)
+    ]
     return b.statement("triangle", dims, select(equals(dim("i0"), 0), sides[0], sides[1]), call.out_dtype)

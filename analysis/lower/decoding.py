@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from sollens.analysis.lower.builder import Value
 from sollens.analysis.trace.schema import Tensor
 
 _NUMPY = {
-    "bool": "?", "u8": "u1", "i8": "i1", "u16": "<u2", "i16": "<i2", "u32": "<u4", "i32": "<i4", "u64": "<u8", "i64": "<i8",
+    "bool": "?", "u8": "u1", "i8": "i1", "u16": "<u2", "i16": "<i2", "u32": "<u4", "i32": "<i4", "u64": "<u8", "i64":
+    "<i8",
     "f16": "<f2", "f32": "<f4", "f64": "<f8", "c64": "<c8", "c128": "<c16",
 }  # fmt: skip
 
@@ -29,37 +30,37 @@ class Opaque:
 def tensor_ids(value: Any) -> Iterator[int]:
     """Ids of the tensors in a JSON value of the trace, in order."""
     if isinstance(value, dict):
-        if "tensor" in value:
-            yield value["tensor"]
+        mapping = cast(dict[str, Any], value)
+        if "tensor" in mapping:
+            yield mapping["tensor"]
         else:
-            for inner in value.values():  # pyright: ignore[reportUnknownVariableType]
+            for inner in mapping.values():
                 yield from tensor_ids(inner)
     elif isinstance(value, list):
-        for inner in value:  # pyright: ignore[reportUnknownVariableType]
+        for inner in cast(list[Any], value):
             yield from tensor_ids(inner)
 
 
 def output_slots(value: Any) -> list[int | None]:
     """One entry per output, flat: a tensor id, or None where the operator gave something else."""
     if isinstance(value, list):
-        return [slot for inner in value for slot in output_slots(inner)]  # pyright: ignore[reportUnknownVariableType]
+        return [slot for inner in cast(list[Any], value) for slot in output_slots(inner)]
     if isinstance(value, dict):
-        if "tensor" in value:
-            return [value["tensor"]]
-        if "tuple" in value:
-            return output_slots(value["tuple"])
+        mapping = cast(dict[str, Any], value)
+        if "tensor" in mapping:
+            return [mapping["tensor"]]
+        if "tuple" in mapping:
+            return output_slots(mapping["tuple"])
     return [None]
 
 
 def decode(value: Any, resolve: Callable[[int], Value]) -> Any:
     """An argument as a rule sees it: tensors as Values, dtypes as short names, numbers, lists, slices."""
     if isinstance(value, list):
-        return [decode(v, resolve) for v in value]  # pyright: ignore[reportUnknownVariableType]
+        return [decode(v, resolve) for v in cast(list[Any], value)]
     if not isinstance(value, dict):
         return value
-    tag: str
-    inner: Any
-    ((tag, inner),) = value.items()  # pyright: ignore[reportUnknownVariableType]
+    ((tag, inner),) = cast(dict[str, Any], value).items()
     match tag:
         case "tensor":
             return resolve(inner)

@@ -66,7 +66,7 @@ def take(b: Builder, call: OpCall) -> Value:
     return taken(b, "take", reshaped(b, "flat", x, (x.size,)), index, 0)
 
 
-# --- advanced indexing -------------------------------------------------------------------------------------------------------
+# --- advanced indexing ------------------------------------------------------------------------------------------------
 
 
 def positions_of(b: Builder, mask: Value, count: int) -> list[Value]:
@@ -90,9 +90,7 @@ def _mask_count(indices: Sequence[Value | None], shape: Sequence[int]) -> int:
     return shape[axis + rank - 1]
 
 
-def expanded(
-    b: Builder, indices: Sequence[Value | None], count: int
-) -> tuple[tuple[int, ...], list[Value]]:
+def expanded(b: Builder, indices: Sequence[Value | None], count: int) -> tuple[tuple[int, ...], list[Value]]:
     """(axes, index tensors), with masks turned into positions."""
     axes: list[int] = []
     tensors: list[Value] = []

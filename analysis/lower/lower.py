@@ -1,7 +1,9 @@
 """The lowering driver: a recorded trace becomes an IR program.
 
-Every operator goes through its rule (`registry.py`); one without a rule, or whose rule fails or disagrees with what the trace recorded,
-becomes an `opaque` call and a `Partial` that says why. In-place and `out=` variants use the functional rule and then write.
+Every operator goes through its rule (`registry.py`); one without a rule, or whose rule fails or disagrees with what
+the trace recorded,
+becomes an `opaque` call and a `Partial` that says why. In-place and `out=` variants use the functional rule and then
+write.
 """
 
 from __future__ import annotations
@@ -44,8 +46,10 @@ class Partial:
 class Lowered:
     """A program and what is known about it.
 
-    `values`: contents of declared tensors. `names`: IR name of each trace tensor where it was first defined. `returned`: IR names of the
-    tensors that the target returned, in order, as they are at its end; `program.outputs` holds those (each once, but an external tensor
+    `values`: contents of declared tensors. `names`: IR name of each trace tensor where it was first defined.
+    `returned`: IR names of the
+    tensors that the target returned, in order, as they are at its end; `program.outputs` holds those (each once, but
+    an external tensor
     that was updated in place only by the parts written) and what was written to other external tensors.
     """
 
@@ -176,7 +180,8 @@ class _Scope:
                 self.lowering.names.setdefault(tensor, value.name)
 
     def _storage_value(self, tensor: int) -> Value:
-        """as_strided ignores its argument's own strides: it reads the memory, which is the root when that is contiguous."""
+        """as_strided ignores its argument's own strides: it reads the memory, which is the root when that is
+        contiguous."""
         root = self.aliases.root(tensor)
         if not is_contiguous(self.lowering.tensors[root]):
             raise NotInvertible("as_strided over memory that is not contiguous")
@@ -266,7 +271,8 @@ class _Lowering:
             if 0 <= op.span < len(self.trace.spans):
                 s = self.trace.spans[op.span]
                 at = Source(
-                    file=s.file, line=s.line, column=s.column, end_line=s.end_line, end_column=s.end_column, module=module
+                    file=s.file, line=s.line, column=s.column, end_line=s.end_line, end_column=s.end_column,
+                    module=module
                 )  # fmt: skip
             self._sources[op.span, op.module] = at
         return Source(

@@ -13,7 +13,7 @@ from sollens.analysis.lower.pointwise import dims_of
 from sollens.analysis.lower.registry import rule
 from sollens.analysis.lower.views import diagonal_index, reindex, reshaped, slice_start, strided_index
 
-# --- joining -----------------------------------------------------------------------------------------------------------------
+# --- joining ----------------------------------------------------------------------------------------------------------
 
 
 def choose(parts: Sequence[tuple[int, Expr]], at: Affine) -> Expr:
@@ -73,7 +73,7 @@ def block_diag(b: Builder, call: OpCall) -> Value:
     return b.statement("block_diag", dims, body, call.out_dtype)
 
 
-# --- repeating and reversing -------------------------------------------------------------------------------------------------
+# --- repeating and reversing ------------------------------------------------------------------------------------------
 
 
 @rule("aten.repeat", "aten.tile")
@@ -82,7 +82,10 @@ def repeat(b: Builder, call: OpCall) -> Value:
     x, shape = call.args[0], call.out_shape
     lead = len(shape) - x.rank
     extents = {f"i{k}": n for k, n in enumerate(shape)}
-    index = [(dim(f"i{k + lead}") % max(n, 1)).simplify(extents) if shape[k + lead] else Affine() for k, n in enumerate(x.shape)]
+    index = [
+        (dim(f"i{k + lead}") % max(n, 1)).simplify(extents) if shape[k + lead] else Affine()
+        for k, n in enumerate(x.shape)
+    ]
     return reindex(b, "repeat", x, shape, index)
 
 
@@ -150,7 +153,7 @@ def rot90(b: Builder, call: OpCall) -> Value:
     return reindex(b, "rot90", x, call.out_shape, index)
 
 
-# --- triangles and diagonals -------------------------------------------------------------------------------------------------
+# --- triangles and diagonals ------------------------------------------------------------------------------------------
 
 
 @rule("aten.tril", "aten.triu")
@@ -188,7 +191,7 @@ def _on_diagonal(b: Builder, call: OpCall, x: Value, offset: int, first: int, se
     return b.statement("diag", dims, select(equals(j, i + offset), element, 0), x.dtype)
 
 
-# --- shuffles ----------------------------------------------------------------------------------------------------------------
+# --- shuffles ---------------------------------------------------------------------------------------------------------
 
 
 @rule("aten.pixel_shuffle", "fn.pixel_shuffle")
@@ -223,10 +226,12 @@ def meshgrid(b: Builder, call: OpCall) -> list[Value]:
     order = list(range(len(tensors)))
     if call.arg(1, "indexing", "ij") == "xy" and len(order) > 1:
         order[0], order[1] = 1, 0
-    return [reindex(b, "meshgrid", t, call.out_shape, [f"i{order[k]}"] if t.rank else []) for k, t in enumerate(tensors)]
+    return [
+        reindex(b, "meshgrid", t, call.out_shape, [f"i{order[k]}"] if t.rank else []) for k, t in enumerate(tensors)
+    ]
 
 
-# --- writes into parts -------------------------------------------------------------------------------------------------------
+# --- writes into parts ------------------------------------------------------------------------------------------------
 
 
 def _written(b: Builder, call: OpCall, x: Value, src: Value, index: Sequence[Affine]) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sollens.analysis.ir.affine import Affine, at_least, const, dim, less
+from sollens.analysis.ir.affine import Affine, Constraint, at_least, const, dim, less
 from sollens.analysis.ir.nodes import Expr, Select
 from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.expressions import as_expr, select
@@ -20,7 +20,7 @@ def _by_axis(pad: Sequence[int], rank: int) -> dict[int, tuple[int, int]]:
 def _constant(b: Builder, call: OpCall, x: Value, pad: Sequence[int], value: float) -> Value:
     dims = dims_of(call.out_shape)
     index = [dim(n) for n, _ in dims]
-    inside = []
+    inside: list[Constraint] = []
     for axis, (before, _) in _by_axis(pad, x.rank).items():
         index[axis] = index[axis] - before
         if before > 0:

@@ -1,26 +1,21 @@
-"""Reductions: sums, means, extremes with and without positions, variances, norms, logsumexp, counts, order statistics."""
+"""Reductions: sums, means, extremes with and without positions, variances, norms, logsumexp, counts, order
+statistics."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sollens.analysis.ir.affine import Affine, dim
 from sollens.analysis.ir.nodes import Expr, Literal
 from sollens.analysis.lower.arithmetic import binary
 from sollens.analysis.lower.builder import Builder, OpCall, Value
+from sollens.analysis.lower.elementwise import Unary, same
 from sollens.analysis.lower.expressions import apply, cast, normalize, scaled
 from sollens.analysis.lower.pointwise import accumulator, broadcast_read, dims_of
-from sollens.analysis.lower.registry import rule
+from sollens.analysis.lower.registry import Results, rule
 from sollens.analysis.lower.views import reindex, reshaped
-
-Formula = Callable[[Expr], Expr]
-
-
-def same(element: Expr) -> Expr:
-    """The element itself."""
-    return element
 
 
 def axes_of(dims: Any, rank: int) -> list[int]:
@@ -31,7 +26,15 @@ def axes_of(dims: Any, rank: int) -> list[int]:
 
 
 def folded(
-    b: Builder, hint: str, x: Value, kind: str, axes: Sequence[int], keepdim: bool, dtype: str, body: Formula = same, minus: Value | None = None
+    b: Builder,
+    hint: str,
+    x: Value,
+    kind: str,
+    axes: Sequence[int],
+    keepdim: bool,
+    dtype: str,
+    body: Unary = same,
+    minus: Value | None = None,
 ) -> Value:
     """Fold `body` of x's elements (less `minus`, which keeps the reduced axes as extents of 1) over axes."""
     over = [(f"r{k}", n) for k, n in enumerate(x.shape) if k in axes]
@@ -42,7 +45,7 @@ def folded(
     return b.statement(hint, kept, body(element), dtype, reduce=(kind, over) if over else None)
 
 
-def after(b: Builder, hint: str, x: Value, formula: Formula, dtype: str) -> Value:
+def after(b: Builder, hint: str, x: Value, formula: Unary, dtype: str) -> Value:
     """`formula` of every element."""
     dims = dims_of(x.shape)
     return b.statement(hint, dims, formula(broadcast_read(x, dims)), dtype)
@@ -58,15 +61,19 @@ def _dims(call: OpCall, position: int = 1) -> Any:
     return None if isinstance(value, str) else value
 
 
-# --- sums and products -------------------------------------------------------------------------------------------------------
+# --- sums and products ------------------------------------------------------------------------------------------------
 
 
 @rule("aten.sum", "aten.nansum", "fn.sum")
 def sum_(b: Builder, call: OpCall) -> Value:
     """Sum over axes."""
     x = call.args[0]
-    body = same if "nansum" not in call.target else lambda e: apply("where", apply("isnan", e), 0, e)
+    body = _number_or_zero if "nansum" in call.target else same
     return folded(b, "sum", x, "sum", axes_of(_dims(call), x.rank), _flag(call, 2), call.out_dtype, body)
+
+
+def _number_or_zero(e: Expr) -> Expr:
+    return apply("where", apply("isnan", e), 0, e)
 
 
 @rule("aten.mean", "fn.mean")
@@ -93,14 +100,25 @@ def prod(b: Builder, call: OpCall) -> Value:
 def any_all(b: Builder, call: OpCall) -> Value:
     """Whether any (all) elements are not 0."""
     x = call.args[0]
-    return folded(b, call.target[5:8], x, call.target[5:8], axes_of(_dims(call), x.rank), _flag(call, 2), call.out_dtype)
+    return folded(
+        b, call.target[5:8], x, call.target[5:8], axes_of(_dims(call), x.rank), _flag(call, 2), call.out_dtype
+    )
 
 
 @rule("aten.count_nonzero")
 def count_nonzero(b: Builder, call: OpCall) -> Value:
     """How many elements are not 0."""
     x = call.args[0]
-    return folded(b, "count", x, "sum", axes_of(_dims(call), x.rank), False, call.out_dtype, lambda e: cast(apply("ne", e, 0), "i64"))
+    return folded(
+        b,
+        "count",
+        x,
+        "sum",
+        axes_of(_dims(call), x.rank),
+        False,
+        call.out_dtype,
+        lambda e: cast(apply("ne", e, 0), "i64"),
+    )
 
 
 @rule("aten.isin.Tensor_Tensor")
@@ -114,7 +132,7 @@ def isin(b: Builder, call: OpCall) -> Value:
     return b.statement("isin", dims, body, "bool", reduce=("all" if op == "ne" else "any", [("r", test.size)]))
 
 
-# --- extremes ----------------------------------------------------------------------------------------------------------------
+# --- extremes ---------------------------------------------------------------------------------------------------------
 
 
 @rule("aten.amax", "aten.amin")
@@ -125,7 +143,7 @@ def amax(b: Builder, call: OpCall) -> Value:
 
 
 @rule("aten.max", "aten.min")
-def max_(b: Builder, call: OpCall) -> Value | tuple[Value | None, ...]:
+def max_(b: Builder, call: OpCall) -> Results:
     """The extreme of all elements; along an axis with its position; or of two tensors."""
     kind, x = call.target[5:8], call.args[0]
     second = call.arg(1, "dim", call.kwargs.get("other"))
@@ -137,14 +155,19 @@ def max_(b: Builder, call: OpCall) -> Value | tuple[Value | None, ...]:
 
 
 def extreme(b: Builder, call: OpCall, x: Value, kind: str, axis: int, keepdim: bool) -> tuple[Value | None, ...]:
-    """(values, positions) along an axis. With both wanted one pass finds the positions and the values are moved: comparing twice
+    """(values, positions) along an axis. With both wanted one pass finds the positions and the values are moved:
+    comparing twice
     is not needed."""
     if not x.rank:
-        return after(b, kind, x, same, x.dtype), b.statement(f"arg{kind}", [], Literal(0), "i64") if call.wants(1) else None
+        return after(b, kind, x, same, x.dtype), b.statement(f"arg{kind}", [], Literal(0), "i64") if call.wants(
+            1
+        ) else None
     if not call.wants(1):
         return folded(b, kind, x, kind, [axis], keepdim, x.dtype), None
     positions = folded(b, f"arg{kind}", x, f"arg{kind}", [axis], True, "i64")
-    values = b.call("gather", [x, positions], [(x.dtype, positions.shape)], kind, axis=axis)[0] if call.wants(0) else None
+    values = (
+        b.call("gather", [x, positions], [(x.dtype, positions.shape)], kind, axis=axis)[0] if call.wants(0) else None
+    )
     if keepdim:
         return values, positions
     return tuple(None if v is None else _without(b, v, axis) for v in (values, positions))
@@ -176,7 +199,7 @@ def aminmax(b: Builder, call: OpCall) -> tuple[Value, ...]:
     return tuple(folded(b, kind, x, kind, axes, keepdim, x.dtype) for kind in ("min", "max"))
 
 
-# --- moments and norms -------------------------------------------------------------------------------------------------------
+# --- moments and norms ------------------------------------------------------------------------------------------------
 
 
 def _spread(b: Builder, call: OpCall) -> tuple[Value, Value]:
@@ -274,7 +297,7 @@ def logsumexp(b: Builder, call: OpCall) -> Value:
     return b.statement("logsumexp", dims, body, call.out_dtype)
 
 
-# --- order statistics --------------------------------------------------------------------------------------------------------
+# --- order statistics -------------------------------------------------------------------------------------------------
 
 
 @rule("aten.median", "aten.kthvalue", "aten.nanmedian")
@@ -295,7 +318,9 @@ def median(b: Builder, call: OpCall) -> Value | tuple[Value, ...]:
         x = reshaped(b, "flat", x, (1,))
         axis = 0
     axis = normalize(axis, x.rank)
-    both = b.call("sort", [x], [(x.dtype, x.shape), ("i64", x.shape)], "sorted", axis=axis, descending=False, stable=True)
+    both = b.call(
+        "sort", [x], [(x.dtype, x.shape), ("i64", x.shape)], "sorted", axis=axis, descending=False, stable=True
+    )
     results = [_at(b, v, axis, k, keepdim, call.out_shape) for v in both]
     return results[0] if len(call.outputs) == 1 else tuple(results)
 

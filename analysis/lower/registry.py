@@ -1,6 +1,7 @@
 """The lowering rules: one table from operator to rule.
 
-A rule takes the builder and the decoded call and returns the result's Value (or a tuple of them, one per output; None for an output that
+A rule takes the builder and the decoded call and returns the result's Value (or a tuple of them,
+one per output; None for an output that
 the trace does not have). One file per operator family under `analysis/lower/`; `load_rules` imports them.
 """
 
@@ -19,7 +20,8 @@ Rule: TypeAlias = Callable[[Builder, OpCall], Results]
 
 _RULES: dict[str, Rule] = {}
 _FAMILIES = (
-    "elementwise", "arithmetic", "views", "movement", "padding", "creation", "reductions", "scans", "contractions",
+    "elementwise", "activations", "arithmetic", "views", "movement", "padding", "creation", "reductions", "scans",
+    "contractions",
     "distances", "convolution", "pooling", "normalization", "softmax", "attention", "losses", "cells", "recurrent",
     "indexing", "scatter", "sorting", "resampling", "backward",
 )  # fmt: skip

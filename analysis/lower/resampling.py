@@ -1,6 +1,7 @@
 """Interpolation: one axis at a time, with affine positions and generated weights.
 
-A resampled axis reads positions `base(o) + tap`, clamped to the ends, where `base` is a floor of an affine function of the output
+A resampled axis reads positions `base(o) + tap`, clamped to the ends, where `base` is a floor of an affine function of
+the output
 position whenever the scale is a ratio of small integers; else a table, as a tree of Selects.
 """
 
@@ -9,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from sollens.analysis.ir.affine import Affine, at_least, const, dim, less
 from sollens.analysis.ir.nodes import Expr, IndexValue
 from sollens.analysis.lower.builder import Builder, OpCall, Value
-from sollens.analysis.lower.expressions import apply, cast, iota, select
+from sollens.analysis.lower.expressions import apply, iota, select
+from sollens.analysis.lower.expressions import cast as as_dtype
 from sollens.analysis.lower.movement import choose
 from sollens.analysis.lower.pointwise import accumulator, dims_of
 from sollens.analysis.lower.registry import rule
@@ -36,7 +38,9 @@ class Positions:
 
     def base(self, name: str) -> Expr:
         """The base position as a number."""
-        return choose([(start, IndexValue(base.substitute({"o": dim(name)}))) for start, base in self.pieces], dim(name))
+        return choose(
+            [(start, IndexValue(base.substitute({"o": dim(name)}))) for start, base in self.pieces], dim(name)
+        )
 
     def _ends(self) -> list[tuple[tuple[int, Affine], int]]:
         starts = [s for s, _ in self.pieces[1:]] + [self.extent]
@@ -101,7 +105,7 @@ def axes_of(call: OpCall, x: Value, scales: Sequence[float | None], aligned: boo
     return found
 
 
-# --- nearest -----------------------------------------------------------------------------------------------------------------
+# --- nearest ----------------------------------------------------------------------------------------------------------
 
 
 def _nearest(b: Builder, x: Value, axis: int, how: Axis, exact: bool) -> Value:
@@ -119,7 +123,7 @@ def _emit(b: Builder, x: Value, axis: int, extent: int, body: Expr, dtype: str) 
     return b.statement("upsample", dims, body, dtype)
 
 
-# --- linear and cubic --------------------------------------------------------------------------------------------------------
+# --- linear and cubic -------------------------------------------------------------------------------------------------
 
 
 def _source(how: Axis, clamp: bool) -> tuple[np.ndarray[Any, Any], Affine, int]:
@@ -133,12 +137,12 @@ def _source(how: Axis, clamp: bool) -> tuple[np.ndarray[Any, Any], Affine, int]:
 
 def _fraction(b: Builder, how: Axis, found: Positions, clamp: bool, dtype: str) -> Value:
     """Generated weights: source coordinate less base position."""
-    at: Expr = apply("mul", cast(iota("o"), "f64"), how.scale)
+    at: Expr = apply("mul", as_dtype(iota("o"), "f64"), how.scale)
     if not how.aligned:
         at = apply("add", at, 0.5 * how.scale - 0.5)
         at = apply("maximum", at, 0.0) if clamp else at
-    weight = apply("sub", at, cast(found.base("o"), "f64"))
-    return b.statement("weight", [("o", how.target)], cast(weight, dtype), dtype)
+    weight = apply("sub", at, as_dtype(found.base("o"), "f64"))
+    return b.statement("weight", [("o", how.target)], as_dtype(weight, dtype), dtype)
 
 
 def _floor(table: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -180,7 +184,7 @@ def _cubic(b: Builder, x: Value, axis: int, how: Axis, dtype: str) -> Value:
     return _emit(b, x, axis, how.target, body, wide)
 
 
-# --- operators ---------------------------------------------------------------------------------------------------------------
+# --- operators --------------------------------------------------------------------------------------------------------
 
 
 def resample(b: Builder, x: Value, axes: Sequence[Axis], mode: str, dtype: str) -> Value:
@@ -225,7 +229,7 @@ def _scales(call: OpCall, first: int) -> list[float | None]:
     """Scale factors, as a list (vec) or one argument an axis."""
     given = call.arg(first, "scale_factors")
     if isinstance(given, list):
-        return list(given)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return cast(list[float | None], given)
     if any(k.startswith("scales") for k in call.kwargs):
         return [call.kwargs.get(k) for k in ("scales_d", "scales_h", "scales_w", "scales") if k in call.kwargs]
     return [*call.args[first:]]
@@ -238,8 +242,8 @@ def interpolate(b: Builder, call: OpCall) -> Value:
     if call.kwargs.get("antialias") or mode == "area":
         raise NotImplementedError(f"interpolation {mode} with antialias")
     given = call.arg(2, "scale_factor")
-    scales: list[float | None] = list(given) if isinstance(given, list) else [given] * (x.rank - 2)
+    scales = cast(list[float | None], given if isinstance(given, list) else [given] * (x.rank - 2))
     if call.arg(5, "recompute_scale_factor"):
         scales = []
-    mode = {"bilinear": "linear", "trilinear": "linear"}.get(mode, mode)
+    mode = "linear" if mode in ("bilinear", "trilinear") else str(mode)
     return resample(b, x, axes_of(call, x, scales, bool(call.arg(4, "align_corners", False))), mode, call.out_dtype)

@@ -103,7 +103,9 @@ def _masked(b: Builder, x: Value, mask: Value, first: int, values: Value, accumu
     if values.rank > len(trailing):
         values = reshaped(b, "values", values, values.shape[values.rank - len(trailing) :])
     new = broadcast_read(values, trailing)
-    return b.statement("masked", dims, apply("where", chosen, apply("add", old, new) if accumulate else new, old), x.dtype)
+    return b.statement(
+        "masked", dims, apply("where", chosen, apply("add", old, new) if accumulate else new, old), x.dtype
+    )
 
 
 @rule("aten.put")
@@ -121,7 +123,15 @@ def bincount(b: Builder, call: OpCall) -> Value:
     """How often each number occurs, or the sum of its weights."""
     x, weights = call.args[0], call.arg(1, "weights")
     start = filled(b, "zeros", call.out_dtype, call.out_shape, 0)
-    source = stretched(b, weights, x.shape) if isinstance(weights, Value) else filled(b, "ones", call.out_dtype, x.shape, 1)
+    source = (
+        stretched(b, weights, x.shape) if isinstance(weights, Value) else filled(b, "ones", call.out_dtype, x.shape, 1)
+    )
     return b.call(
-        "index_add", [start, x, source], [(call.out_dtype, call.out_shape)], "bincount", axis=0, reduce="add", include_self=True
+        "index_add",
+        [start, x, source],
+        [(call.out_dtype, call.out_shape)],
+        "bincount",
+        axis=0,
+        reduce="add",
+        include_self=True,
     )[0]

@@ -1,6 +1,7 @@
 """Views: one statement with a single affine read, or the operand itself when nothing is re-indexed.
 
-Reshapes factor into groups of axes with equal products, so that `[B, T, H*D] -> [B, T, H, D]` reads `x[b, t, h*D + d]` and a merge
+Reshapes factor into groups of axes with equal products, so that `[B, T, H*D] -> [B, T, H, D]` reads `x[b, t, h*D + d]`
+and a merge
 reads `m floordiv D, m mod D`.
 """
 
@@ -20,14 +21,15 @@ Index = Sequence[Affine | str | int]
 
 
 def reindex(b: Builder, hint: str, x: Value, shape: Sequence[int], index: Index) -> Value:
-    """`x[index]` over dims i0, i1, ... of `shape`; `x` itself when that is the identity and the operator moves no data."""
+    """`x[index]` over dims i0, i1, ... of `shape`; `x` itself when that is the identity and the operator moves no
+    data."""
     affine = tuple(as_affine(i) for i in index)
     if b.source.view and tuple(shape) == x.shape and all(i == dim(f"i{k}") for k, i in enumerate(affine)):
         return x
     return b.statement(hint, dims_of(shape), x[affine], x.dtype)
 
 
-# --- reshape -----------------------------------------------------------------------------------------------------------------
+# --- reshape ----------------------------------------------------------------------------------------------------------
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
@@ -74,8 +76,9 @@ def reshaped(b: Builder, hint: str, x: Value, shape: Sequence[int]) -> Value:
 
 
 @rule(
-    *(f"aten.{n}" for n in """view _unsafe_view reshape _reshape_alias flatten unflatten view_as reshape_as squeeze unsqueeze ravel
-    view_copy squeeze_copy unsqueeze_copy _reshape_copy atleast_1d""".split()), "fn.flatten",
+    *(f"aten.{n}" for n in ["view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "view_as",
+    "reshape_as", "squeeze", "unsqueeze", "ravel", "view_copy", "squeeze_copy", "unsqueeze_copy", "_reshape_copy",
+    "atleast_1d"]), "fn.flatten",
 )  # fmt: skip
 def reshape(b: Builder, call: OpCall) -> Value:
     """The recorded shape."""
@@ -85,7 +88,7 @@ def reshape(b: Builder, call: OpCall) -> Value:
     return reshaped(b, call.target.split(".")[1].strip("_"), x, call.out_shape)
 
 
-# --- permutations ------------------------------------------------------------------------------------------------------------
+# --- permutations -----------------------------------------------------------------------------------------------------
 
 
 def permuted(b: Builder, hint: str, x: Value, order: Sequence[int]) -> Value:
@@ -103,7 +106,8 @@ def permute(b: Builder, call: OpCall) -> Value:
     return permuted(b, "permute", x, [normalize(a, x.rank) for a in call.arg(1, "dims")])
 
 
-@rule("aten.transpose", "aten.t", "aten.numpy_T", "aten.mT", "aten.swapaxes", "aten.swapdims", "aten.transpose_copy", "aten.t_copy",
+@rule("aten.transpose", "aten.t", "aten.numpy_T", "aten.mT", "aten.swapaxes", "aten.swapdims", "aten.transpose_copy",
+"aten.t_copy",
       "aten.mH", "aten.adjoint", "aten.matrix_H")  # fmt: skip
 def transpose(b: Builder, call: OpCall) -> Value:
     """Two axes swapped; all reversed for T."""
@@ -129,7 +133,7 @@ def movedim(b: Builder, call: OpCall) -> Value:
     return permuted(b, "movedim", x, order)
 
 
-# --- parts -------------------------------------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------------------------------------
 
 
 @rule("aten.expand", "aten.expand_as", "aten.broadcast_to", "aten.expand_copy")
@@ -188,7 +192,8 @@ def narrow(b: Builder, call: OpCall) -> Value:
     return sliced(b, "narrow", x, axis, start % max(x.shape[axis], 1) if start < 0 else start, call.out_shape[axis])
 
 
-@rule("aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unsafe_split", "aten.unsafe_chunk", "aten.unsafe_split_with_sizes",
+@rule("aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unsafe_split", "aten.unsafe_chunk",
+"aten.unsafe_split_with_sizes",
       "aten.tensor_split", "aten.split_copy", "aten.split_with_sizes_copy")  # fmt: skip
 def split(b: Builder, call: OpCall) -> list[Value]:
     """Consecutive pieces of an axis, as long as recorded."""
@@ -271,7 +276,7 @@ def as_strided(b: Builder, call: OpCall) -> Value:
     return reindex(b, "as_strided", x, call.out_shape, index)
 
 
-# --- complex numbers ---------------------------------------------------------------------------------------------------------
+# --- complex numbers --------------------------------------------------------------------------------------------------
 
 
 @rule("aten.view_as_real", "aten.view_as_real_copy")

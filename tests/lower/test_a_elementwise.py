@@ -9,22 +9,32 @@ from tracing import check
 F = torch.nn.functional
 
 UNARY = [
-    torch.neg, torch.abs, torch.sign, torch.exp, torch.exp2, torch.expm1, torch.sin, torch.cos, torch.tanh, torch.erf, torch.erfc,
-    torch.sigmoid, torch.floor, torch.ceil, torch.round, torch.trunc, torch.frac, torch.isnan, torch.isinf, torch.isfinite,
-    torch.square, torch.relu, torch.sinc, torch.signbit, torch.logical_not, torch.deg2rad, torch.atan, torch.asinh, torch.nan_to_num,
-    F.silu, F.mish, F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.hardswish, F.hardsigmoid, F.softplus, F.elu, F.selu, F.celu,
+    torch.neg, torch.abs, torch.sign, torch.exp, torch.exp2, torch.expm1, torch.sin, torch.cos, torch.tanh, torch.erf,
+    torch.erfc,
+    torch.sigmoid, torch.floor, torch.ceil, torch.round, torch.trunc, torch.frac, torch.isnan, torch.isinf,
+    torch.isfinite,
+    torch.square, torch.relu, torch.sinc, torch.signbit, torch.logical_not, torch.deg2rad, torch.atan, torch.asinh,
+    torch.nan_to_num,
+    F.silu, F.mish, F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.hardswish, F.hardsigmoid, F.softplus, F.elu,
+    F.selu, F.celu,
     F.leaky_relu, F.relu6, F.hardtanh, F.softsign, F.logsigmoid, F.tanhshrink, F.softshrink, F.hardshrink,
-    lambda x: F.elu(x, 0.7), lambda x: F.celu(x, 0.7), lambda x: F.softplus(x, 2.0, 3.0), lambda x: F.threshold(x, 0.1, -2.0),
+    lambda x: F.elu(x, 0.7), lambda x: F.celu(x, 0.7), lambda x: F.softplus(x, 2.0, 3.0), lambda x: F.threshold(x,
+    0.1, -2.0),
     lambda x: F.leaky_relu(x, 0.2), lambda x: F.hardtanh(x, -0.3, 0.6), lambda x: F.dropout(x, 0.5, False), F.rrelu,
-    lambda x: torch.clamp(x, min=0.1), lambda x: torch.clamp(x, max=0.1), lambda x: x.clamp(-0.1, 0.2), lambda x: x**2, lambda x: x**3,
-    lambda x: 2**x, lambda x: x**0, lambda x: 1 - x, lambda x: x / 3, lambda x: 3 / x, lambda x: x // 0.3, lambda x: x % 0.3,
+    lambda x: torch.clamp(x, min=0.1), lambda x: torch.clamp(x, max=0.1), lambda x: x.clamp(-0.1, 0.2),
+    lambda x: x**2, lambda x: x**3,
+    lambda x: 2**x, lambda x: x**0, lambda x: 1 - x, lambda x: x / 3, lambda x: 3 / x, lambda x: x // 0.3, lambda x: x
+    % 0.3,
     lambda x: x.to(torch.int64), lambda x: x.bool(), lambda x: x.half(), lambda x: x.clone(), lambda x: x.detach() + 1,
     lambda x: torch.where(x > 0, x, -1.0), lambda x: x.masked_fill(x > 0, float("-inf")), lambda x: torch.logit(x, 0.1),
-    lambda x: torch.div(x, 0.3, rounding_mode="trunc"), lambda x: torch.div(x, 0.3, rounding_mode="floor"), lambda x: torch.rsub(x, 2),
-    lambda x: x.abs().sqrt(), lambda x: (x.abs() + 1).rsqrt(), lambda x: (x.abs() + 1).log(), lambda x: (x.abs() + 1) ** -0.5,
+    lambda x: torch.div(x, 0.3, rounding_mode="trunc"), lambda x: torch.div(x, 0.3, rounding_mode="floor"),
+    lambda x: torch.rsub(x, 2),
+    lambda x: x.abs().sqrt(), lambda x: (x.abs() + 1).rsqrt(), lambda x: (x.abs() + 1).log(),
+    lambda x: (x.abs() + 1) ** -0.5,
     lambda x: (x.abs() + 1) ** 1.7, lambda x: torch.lgamma(x.abs() + 1), lambda x: torch.digamma(x.abs() + 1),
     lambda x: F.prelu(x, torch.tensor([0.3])), lambda x: F.glu(torch.cat([x, x + 1], 0), 0), torch.i0, torch.special.i1,
-    lambda x: torch.lerp(x, x * 2, 0.3), lambda x: torch.addcmul(x, x, x + 1, value=0.5), lambda x: torch.addcdiv(x, x, x.abs() + 1),
+    lambda x: torch.lerp(x, x * 2, 0.3), lambda x: torch.addcmul(x, x, x + 1, value=0.5), lambda x: torch.addcdiv(x,
+    x, x.abs() + 1),
 ]  # fmt: skip
 
 
@@ -36,8 +46,10 @@ def test_one_tensor(k, shape):
 
 
 BINARY = [
-    torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.minimum, torch.eq, torch.ne, torch.lt, torch.ge, torch.logical_and,
-    torch.floor_divide, torch.remainder, torch.fmod, lambda x, y: torch.add(x, y, alpha=2), lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.minimum, torch.eq, torch.ne, torch.lt, torch.ge,
+    torch.logical_and,
+    torch.floor_divide, torch.remainder, torch.fmod, lambda x, y: torch.add(x, y, alpha=2), lambda x, y: torch.div(x,
+    y, rounding_mode="trunc"),
     lambda x, y: torch.where(x > y, x, y), lambda x, y: x.masked_fill(y > 0, 1),
 ]  # fmt: skip
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8]
@@ -52,7 +64,13 @@ def broadcastable(draw):
 
 
 @settings(max_examples=150, deadline=None)
-@given(broadcastable(), st.integers(0, len(BINARY) - 1), st.sampled_from(DTYPES), st.sampled_from(DTYPES), st.integers(0, 9))
+@given(
+    broadcastable(),
+    st.integers(0, len(BINARY) - 1),
+    st.sampled_from(DTYPES),
+    st.sampled_from(DTYPES),
+    st.integers(0, 9),
+)
 def test_two_tensors_broadcast_and_promote(shapes, k, left, right, seed):
     torch.manual_seed(seed)
     x = (torch.rand(shapes[0]) * 9 + 1).to(left)

@@ -11,7 +11,8 @@ F = torch.nn.functional
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(["nearest", "nearest-exact", "bilinear", "bicubic"]), st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    st.sampled_from(["nearest", "nearest-exact", "bilinear", "bicubic"]), st.tuples(st.integers(1, 6), st.integers(1,
+    6)),
     st.tuples(st.integers(1, 9), st.integers(1, 9)), st.booleans(),
 )  # fmt: skip
 def test_sizes(mode, source, target, aligned):

@@ -4,49 +4,72 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tracing import check, record
-
 from sollens.analysis.ir.affine import dim
 from sollens.analysis.lower.aliasing import invert
 from sollens.analysis.lower.lower import lower
 from sollens.analysis.lower.views import reshape_index
+from tracing import check, record
 
 F = torch.nn.functional
 
 VIEWS = [
-    lambda x: x.view(6, 4), lambda x: x.reshape(2, 12), lambda x: x.reshape(24), lambda x: x.reshape(4, 3, 2), lambda x: x.reshape(8, 3),
-    lambda x: x.transpose(0, -1), lambda x: x.permute(2, 0, 1), lambda x: x.mT.reshape(2, 12), lambda x: x.movedim(0, 2), lambda x: x.flatten(1),
-    lambda x: x.unsqueeze(1).expand(2, 5, 3, 4), lambda x: x[:, 1], lambda x: x[1, ::2, -3:], lambda x: x[..., None, 1:3], lambda x: x[-1],
-    lambda x: x.narrow(2, 1, 2), lambda x: x.split(2, -1), lambda x: x.chunk(3, 1), lambda x: x.unbind(1), lambda x: x.diagonal(1, 1, 2),
-    lambda x: x.diagonal(-1, 0, 2), lambda x: x.unfold(2, 3, 1), lambda x: x.as_strided((2, 3), (5, 2), 1), lambda x: x.squeeze(),
-    lambda x: x[:, :1].squeeze(1), lambda x: x.unflatten(2, (2, 2)), lambda x: x.split([1, 3], dim=2), lambda x: torch.tensor_split(x, 3, 2),
-    lambda x: x.transpose(1, 2).contiguous().view(2, 12), lambda x: x.swapaxes(0, 1), lambda x: x.expand(3, 2, 3, 4).reshape(3, 24),
+    lambda x: x.view(6, 4), lambda x: x.reshape(2, 12), lambda x: x.reshape(24), lambda x: x.reshape(4, 3, 2),
+    lambda x: x.reshape(8, 3),
+    lambda x: x.transpose(0, -1), lambda x: x.permute(2, 0, 1), lambda x: x.mT.reshape(2, 12), lambda x: x.movedim(0,
+    2), lambda x: x.flatten(1),
+    lambda x: x.unsqueeze(1).expand(2, 5, 3, 4), lambda x: x[:, 1], lambda x: x[1, ::2, -3:], lambda x: x[..., None,
+    1:3], lambda x: x[-1],
+    lambda x: x.narrow(2, 1, 2), lambda x: x.split(2, -1), lambda x: x.chunk(3, 1), lambda x: x.unbind(1),
+    lambda x: x.diagonal(1, 1, 2),
+    lambda x: x.diagonal(-1, 0, 2), lambda x: x.unfold(2, 3, 1), lambda x: x.as_strided((2, 3), (5, 2), 1),
+    lambda x: x.squeeze(),
+    lambda x: x[:, :1].squeeze(1), lambda x: x.unflatten(2, (2, 2)), lambda x: x.split([1, 3], dim=2),
+    lambda x: torch.tensor_split(x, 3, 2),
+    lambda x: x.transpose(1, 2).contiguous().view(2, 12), lambda x: x.swapaxes(0, 1), lambda x: x.expand(3, 2, 3,
+    4).reshape(3, 24),
 ]  # fmt: skip
 
 MOVEMENT = [
-    lambda x: torch.cat([x, x + 1, x * 2], 1), lambda x: torch.cat([x, x[:, :0], x], 1), lambda x: torch.stack([x, x + 1, x * 2, x], 1),
-    lambda x: torch.stack([x, -x], -1), lambda x: torch.cat([torch.empty(0), x], 0), lambda x: x.flip(0, 2), lambda x: x.roll(1, 0),
+    lambda x: torch.cat([x, x + 1, x * 2], 1), lambda x: torch.cat([x, x[:, :0], x], 1), lambda x: torch.stack([x,
+    x + 1, x * 2, x], 1),
+    lambda x: torch.stack([x, -x], -1), lambda x: torch.cat([torch.empty(0), x], 0), lambda x: x.flip(0, 2),
+    lambda x: x.roll(1, 0),
     lambda x: x.roll((1, -2), (1, 2)), lambda x: x.roll(5), lambda x: x.repeat(2, 1, 3), lambda x: x.repeat(3, 1, 1, 2),
-    lambda x: x.tile(2), lambda x: x.repeat_interleave(2, 1), lambda x: x.repeat_interleave(3), lambda x: x.tril(), lambda x: x.triu(1),
-    lambda x: x.tril(-1), lambda x: torch.diag(x[0, 0]), lambda x: torch.diag(x[0], 1), lambda x: torch.diag(x[0, 0], -2),
-    lambda x: torch.diag_embed(x, 1), lambda x: torch.diag_embed(x[0], -1, 0, 2), lambda x: x.rot90(1, (1, 2)), lambda x: x.rot90(3, (0, 1)),
-    lambda x: torch.meshgrid(x[0, 0], x[0, 1], indexing="ij"), lambda x: torch.meshgrid(x[0, 0], x[0, :, 0], indexing="xy"),
-    lambda x: F.pixel_shuffle(torch.cat([x] * 2, 0).repeat(2, 1, 1)[None], 2), lambda x: F.pixel_unshuffle(x.repeat(1, 2, 1), 2),
+    lambda x: x.tile(2), lambda x: x.repeat_interleave(2, 1), lambda x: x.repeat_interleave(3), lambda x: x.tril(),
+    lambda x: x.triu(1),
+    lambda x: x.tril(-1), lambda x: torch.diag(x[0, 0]), lambda x: torch.diag(x[0], 1), lambda x: torch.diag(x[0, 0],
+    -2),
+    lambda x: torch.diag_embed(x, 1), lambda x: torch.diag_embed(x[0], -1, 0, 2), lambda x: x.rot90(1, (1, 2)),
+    lambda x: x.rot90(3, (0, 1)),
+    lambda x: torch.meshgrid(x[0, 0], x[0, 1], indexing="ij"), lambda x: torch.meshgrid(x[0, 0], x[0, :, 0],
+    indexing="xy"),
+    lambda x: F.pixel_shuffle(torch.cat([x] * 2, 0).repeat(2, 1, 1)[None], 2), lambda x: F.pixel_unshuffle(x.repeat(1,
+    2, 1), 2),
     lambda x: F.channel_shuffle(x.permute(1, 2, 0).reshape(1, 6, 4), 3), lambda x: torch.block_diag(x[0], x[1, :2]),
-    lambda x: torch.select_scatter(x, x[:, 0] * 2, 1, -1), lambda x: torch.slice_scatter(x, x[:, :, :2] * 2, 2, 0, 4, 2),
-    lambda x: torch.diagonal_scatter(x, x.diagonal(0, 1, 2) * 3, 0, 1, 2), lambda x: torch.hstack([x, x]), lambda x: torch.vstack([x, x]),
-    lambda x: F.pad(x, (1, 2)), lambda x: F.pad(x, (1, 0, 2, 1), value=3.0), lambda x: F.pad(x, (-1, 2, 0, -1)), lambda x: F.pad(x, (2, 1), mode="reflect"),
-    lambda x: F.pad(x, (3, 2), mode="replicate"), lambda x: F.pad(x, (1, 2), mode="circular"), lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"),
-    lambda x: F.pad(x[None], (1, 2, 2, 1, 1, 1), mode="replicate"), lambda x: F.pad(x[None], (1, 2, 0, 1), mode="circular"),
+    lambda x: torch.select_scatter(x, x[:, 0] * 2, 1, -1), lambda x: torch.slice_scatter(x, x[:, :, :2] * 2, 2, 0, 4,
+    2),
+    lambda x: torch.diagonal_scatter(x, x.diagonal(0, 1, 2) * 3, 0, 1, 2), lambda x: torch.hstack([x, x]),
+    lambda x: torch.vstack([x, x]),
+    lambda x: F.pad(x, (1, 2)), lambda x: F.pad(x, (1, 0, 2, 1), value=3.0), lambda x: F.pad(x, (-1, 2, 0, -1)),
+    lambda x: F.pad(x, (2, 1), mode="reflect"),
+    lambda x: F.pad(x, (3, 2), mode="replicate"), lambda x: F.pad(x, (1, 2), mode="circular"), lambda x: F.pad(x, (1,
+    2, 2, 1), mode="reflect"),
+    lambda x: F.pad(x[None], (1, 2, 2, 1, 1, 1), mode="replicate"), lambda x: F.pad(x[None], (1, 2, 0, 1),
+    mode="circular"),
 ]  # fmt: skip
 
 CREATION = [
-    lambda x: torch.arange(5) + x[0, 0, 0], lambda x: torch.arange(2, 9, 3), lambda x: torch.arange(0.5, 2, 0.25), lambda x: torch.zeros(2, 3),
-    lambda x: torch.ones_like(x), lambda x: torch.full((2,), 3.5), lambda x: x.new_full((2,), 3), lambda x: torch.eye(3, 4), lambda x: torch.eye(3),
-    lambda x: torch.linspace(-1, 1, 7), lambda x: torch.linspace(0, 3, 1), lambda x: torch.zeros(0, 2), lambda x: x.new_zeros(2),
-    lambda x: F.one_hot(torch.tensor([0, 2, 1]), 4), lambda x: torch.full_like(x, 2), lambda x: torch.tril_indices(3, 4), lambda x: torch.logspace(0, 2, 5),
+    lambda x: torch.arange(5) + x[0, 0, 0], lambda x: torch.arange(2, 9, 3), lambda x: torch.arange(0.5, 2, 0.25),
+    lambda x: torch.zeros(2, 3),
+    lambda x: torch.ones_like(x), lambda x: torch.full((2,), 3.5), lambda x: x.new_full((2,), 3),
+    lambda x: torch.eye(3, 4), lambda x: torch.eye(3),
+    lambda x: torch.linspace(-1, 1, 7), lambda x: torch.linspace(0, 3, 1), lambda x: torch.zeros(0, 2),
+    lambda x: x.new_zeros(2),
+    lambda x: F.one_hot(torch.tensor([0, 2, 1]), 4), lambda x: torch.full_like(x, 2), lambda x: torch.tril_indices(3,
+    4), lambda x: torch.logspace(0, 2, 5),
     lambda x: torch.arange(4, device="cpu", dtype=torch.float32), lambda x: torch.ones(3, 3, dtype=torch.bool).tril(),
-    lambda x: torch.view_as_real(torch.view_as_complex(x.reshape(2, 3, 2, 2).contiguous()) * 2), lambda x: torch.scalar_tensor(2.0),
+    lambda x: torch.view_as_real(torch.view_as_complex(x.reshape(2, 3, 2, 2).contiguous()) * 2),
+    lambda x: torch.scalar_tensor(2.0),
 ]  # fmt: skip
 
 
@@ -66,7 +89,9 @@ def test_creation(k):
 
 
 def test_random_values_are_calls():
-    recording = record(lambda x: (torch.rand(3), torch.randn_like(x), torch.bernoulli(x), F.dropout(x, 0.5)), torch.rand(2))
+    recording = record(
+        lambda x: (torch.rand(3), torch.randn_like(x), torch.bernoulli(x), F.dropout(x, 0.5)), torch.rand(2)
+    )
     lowered = lower(recording.trace)
     assert not lowered.partial
     assert sum(getattr(n, "op", "") == "random" for n in lowered.program.nodes) == 4

@@ -1,6 +1,7 @@
 """A small in-process recorder: `record(f, *inputs)` runs f and records every ATen operator as a `schema.Trace`.
 
-`check(f, *inputs)` records, lowers, executes with the reference interpreter and compares every output (and every input that was
+`check(f, *inputs)` records, lowers, executes with the reference interpreter and compares every output (and every input
+that was
 updated in place) with what torch computed.
 """
 
@@ -158,6 +159,8 @@ def compare(found: np.ndarray, expected: torch.Tensor, tolerance: float | None =
     if wanted.dtype.kind in "biu":
         np.testing.assert_array_equal(found, wanted)
         return
-    epsilon = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, torch.float64: 1e-11}.get(expected.dtype, 2e-5)
+    epsilon = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, torch.float64: 1e-11}.get(
+        expected.dtype, 2e-5
+    )
     bound = tolerance or epsilon
     np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound)
