@@ -1,14 +1,16 @@
 """One analysis of one text by the worker: what is asked, and every way it can fail as a problem to show."""
 
 import asyncio
+import codecs
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+
 from sollens.analysis.report import FileReport, Problem, decode_file
-from sollens.server.codes import PROBLEMS
+from sollens.server.codes import is_known
 from sollens.server.configuration import Surroundings
 from sollens.server.worker import Progress, Worker, WorkerDied, WorkerError, WorkerSilent
 
@@ -28,6 +30,7 @@ class Source:
 
 class _Text(msgspec.Struct, frozen=True):
     text: str
+    problems: list[Problem] = []
 
 
 async def analyse(
@@ -55,8 +58,8 @@ async def analyse(
     except WorkerSilent:
         return _failed(source, "deadline", f"the analysis did not answer within {silence_s:g} s and was ended")
     except WorkerError as problem:
-        known = problem.code in PROBLEMS
-        return _failed(source, problem.code if known else "internal-error", problem.message or problem.code)
+        code = problem.code if is_known(problem.code) else "internal-error"
+        return _failed(source, code, problem.message or problem.code)
     except msgspec.MsgspecError as problem:
         return _failed(
             source, "internal-error", f"expected a report from the analysis, found something else: {problem}"
@@ -70,7 +73,10 @@ async def program_text(
     disk = await asyncio.to_thread(_compare, source)
     params = _params(source, surroundings, root, on_disk=disk == "same")
     answer = await worker.request(method, params, silence_s=surroundings.settings.deadline_s + _SILENCE_S)
-    return msgspec.json.decode(answer, type=_Text).text
+    found = msgspec.json.decode(answer, type=_Text)
+    if not found.text and found.problems:
+        raise WorkerError(found.problems[0].code, found.problems[0].message)
+    return found.text
 
 
 def _compare(source: Source) -> Literal["same", "other", "missing"]:
@@ -81,6 +87,7 @@ def _compare(source: Source) -> Literal["same", "other", "missing"]:
         return "missing"
     except OSError:
         return "other"
+    found = found.removeprefix(codecs.BOM_UTF8)
     return "same" if found == source.text.encode("utf-8", "surrogatepass") else "other"
 
 

@@ -1,7 +1,8 @@
 """Keeps results with their statements while the text is edited.
 
-A result belongs to a line of the text that was analysed. Each edit moves the lines behind it; a result whose statement was edited
-is hidden, and comes back when its text does (undo, or typing the same again). Nothing here knows an editor.
+A result belongs to a line of the text that was analysed. Each edit moves the lines behind it; a result whose
+statement was edited is hidden, and comes back when its text does (undo, or typing the same again). Nothing here knows
+an editor.
 """
 
 import ast
@@ -91,8 +92,8 @@ class Anchor:
 def _match(region: Region) -> list[int]:
     """For each old line of a region its index among the new ones, or _GONE.
 
-    Equal lines are matched from both ends. What is left between is the edit itself: line for line where the count stayed, gone
-    where it did not.
+    Equal lines are matched from both ends. What is left between is the edit itself: line for line where the count
+    stayed, gone where it did not.
     """
     old, new = region.old, region.new
     most = min(len(old), len(new))

@@ -1,5 +1,6 @@
 """What is shown of a chip: its name, how its memory is called, one line of its limits."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -38,6 +39,15 @@ def chip(chip_id: str) -> Chip:
 
 def all_chips() -> list[Chip]:
     return [chip(chip_id) for chip_id in catalog.ids()]
+
+
+def known_chips(chip_ids: set[str]) -> dict[str, Chip]:
+    """Those of the ids that are in the catalog."""
+    found: dict[str, Chip] = {}
+    for chip_id in chip_ids:
+        with suppress(catalog.UnknownTarget):
+            found[chip_id] = chip(chip_id)
+    return found
 
 
 def _detail(target: Target) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
+
 from sollens.server.features.diagnostics import Mark
 
 State = Literal["idle", "tracing", "analysing", "error", "untrusted"]

@@ -3,9 +3,9 @@
     python -m sollens.server.config --markdown > docs/settings.md
     python -m sollens.server.config --vscode
 
-Layers, later ones first: the editor's settings (initializationOptions, then workspace/didChangeConfiguration), `[tool.sollens]` in
-the pyproject.toml of the document's root, the defaults. An editor that sends a setting with its default value has not set it: VS Code
-sends them all.
+Layers, later ones first: the editor's settings (initializationOptions, then workspace/didChangeConfiguration),
+`[tool.sollens]` in the pyproject.toml of the document's root, the defaults. An editor that sends a setting with its
+default value has not set it: VS Code sends them all.
 """
 
 import json
@@ -49,6 +49,28 @@ def _memory(value: str) -> None:
         raise Rejected("an amount of memory from 256 MiB up, such as 8 GiB")
 
 
+_INTRODUCTION = """\
+# Settings
+
+<!-- Generated: python -m sollens.server.config --markdown > docs/settings.md -->
+
+In VS Code: *Settings*, `sollens.`. In other editors: `initializationOptions.settings` or `settings.sollens`, nested
+at the dots. In a repository: `[tool.sollens]` of its `pyproject.toml`, for example
+
+```toml
+[tool.sollens]
+hardware = "a100-sxm"
+target = "2ms"
+
+[tool.sollens.diagnostics]
+minShare = 0.1
+```
+
+What the editor sets wins over `pyproject.toml`; a value equal to the default counts as not set. A value that does not
+fit is reported, and the rest still applies.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the user can set. Field order is the order in the documentation."""
@@ -78,15 +100,16 @@ class Settings:
     interpreter: str = setting(
         "interpreter",
         "",
-        "Python that has your model's packages (torch). Empty: the one chosen in the Python extension, else the active virtual "
-        "environment, else `.venv` or `venv` in the workspace, else `python3` or `python` on PATH.",
+        "Python that has your model's packages (torch). Empty: the one chosen in the Python extension, else the active "
+        "virtual environment, else `.venv` or `venv` in the workspace, else `python3` or `python` on PATH.",
         scope="machine-overridable",
         restricted=True,
     )
     server_path: str = setting(
         "server.path",
         "",
-        "The `sollens` executable. Empty: sollens in the chosen interpreter, else `sollens` on PATH. Read by the editor.",
+        "The `sollens` executable. Empty: sollens in the chosen interpreter, else `sollens` on PATH. "
+        "Read by the editor.",
         scope="machine-overridable",
         restricted=True,
     )
@@ -151,7 +174,7 @@ def settings() -> list[tuple[str, Setting]]:
 
 
 def layered(base: Settings, table: Mapping[str, Any], source: str) -> tuple[Settings, list[str]]:
-    """`base` with what `table` (nested, as an editor or TOML has it) sets, and a warning for each value that does not fit.
+    """`base` with what `table` (nested, as an editor or TOML has it) sets, and a warning for each bad value.
 
     >>> layered(Settings(), {"precision": "tf23"}, "the editor")[1]
     ["sollens.precision in the editor: expected one of as-written, tf32, 16bit, found 'tf23'; 'as-written' is used"]
@@ -214,15 +237,7 @@ def vscode_properties() -> dict[str, dict[str, Any]]:
 
 def markdown() -> str:
     """docs/settings.md."""
-    parts = [
-        "# Settings\n",
-        "<!-- Generated: python -m sollens.server.config --markdown > docs/settings.md -->\n",
-        "In VS Code: *Settings*, `sollens.`. In other editors: `initializationOptions.settings` or `settings.sollens`, nested at the "
-        "dots. In a repository: `[tool.sollens]` of its `pyproject.toml`, for example\n",
-        '```toml\n[tool.sollens]\nhardware = "a100-sxm"\ntarget = "2ms"\n\n[tool.sollens.diagnostics]\nminShare = 0.1\n```\n',
-        "What the editor sets wins over `pyproject.toml`; a value equal to the default counts as not set. A value that does not fit is "
-        "reported, and the rest still applies.\n",
-    ]
+    parts = [_INTRODUCTION]
     parts += [each.markdown() for _, each in settings()]
     return "\n".join(parts)
 

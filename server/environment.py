@@ -26,7 +26,8 @@ def find_interpreter(
 ) -> Interpreter:
     """The setting, else what the editor chose, else the active environment, else the root's, else PATH.
 
-    A setting may be relative to the root and begin with `~`. One that names no file is reported, never replaced by another Python.
+    A setting may be relative to the root and begin with `~`. One that names no file is reported, never replaced by
+    another Python.
     """
     variables = os.environ if variables is None else variables
     if setting.strip():
@@ -44,9 +45,8 @@ def find_interpreter(
         found = shutil.which(name, path=variables.get("PATH"))
         if found:
             return Interpreter(path=found, origin="PATH")
-    return Interpreter(
-        path="", origin="PATH", missing="no python3 or python on PATH, and no virtual environment in the workspace"
-    )
+    missing = "no python3 or python on PATH, and no virtual environment in the workspace"
+    return Interpreter(path="", origin="PATH", missing=missing)
 
 
 def _named(text: str, root: Path | None, origin: str, variables: Mapping[str, str]) -> Interpreter:

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+
 from sollens.hardware.catalog import UnknownTarget
 from sollens.server import to_lsp
 from sollens.server.chips import Chip, all_chips, chip

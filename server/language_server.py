@@ -15,6 +15,7 @@ from lsprotocol import types
 from pygls.io_ import StdinAsyncReader, run_async
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
+
 from sollens.server.lsp_client import LspClient
 from sollens.server.session import Session
 from sollens.server.worker import Worker
@@ -89,7 +90,8 @@ class SollensServer(LanguageServer):
         logger.error("%s: %s", source.__name__, error)
 
     async def _watch_parent(self) -> None:
-        """End when the editor is gone without a word: a crashed one may leave its end of stdin open in other children."""
+        """End when the editor is gone without a word: a crashed one may leave its end of stdin open in other
+        children."""
         while self.process_id is None:
             await asyncio.sleep(_PARENT_CHECK_S)
         try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from lsprotocol import types
 from pygls.protocol import LanguageServerProtocol
+
 from sollens.server import to_lsp
 from sollens.server.client import Progress, Status
 from sollens.server.features.diagnostics import Mark
@@ -17,7 +18,8 @@ _PROGRESS_AFTER_S = 0.4
 
 
 class LspClient:
-    """Sends what the session wants shown. Requests to the editor are never awaited by an analysis: it may not answer."""
+    """Sends what the session wants shown. Requests to the editor are never awaited by an analysis: it may not
+    answer."""
 
     def __init__(self, protocol: LanguageServerProtocol) -> None:
         self._protocol = protocol

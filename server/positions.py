@@ -1,7 +1,8 @@
 """Lines and columns in the three ways that meet here: the editor's, Python's `ast` and code points.
 
-A line ends at "\\n", "\\r\\n" or "\\r", as the protocol and Python's own parser have it; not at form feeds or U+2028, where
-`str.splitlines` ends one too. Columns are code points inside; editors count UTF-8, UTF-16 or UTF-32 units, `ast` UTF-8 bytes.
+A line ends at "\\n", "\\r\\n" or "\\r", as the protocol and Python's own parser have it; not at form feeds or U+2028,
+where `str.splitlines` ends one too. Columns are code points inside; editors count UTF-8, UTF-16 or UTF-32 units,
+`ast` UTF-8 bytes.
 """
 
 import re

@@ -82,9 +82,10 @@ def headline(row: Row, result: Result) -> str:
     name = {"op": "This line", "module": "This sub-module", "total": code(row.target.name)}[line.kind]
     if line.time_s == 0:
         return f"{name} is **free**: no work and no traffic of its own."
-    limit = limit_name(line.limit, result.chip.memory)
+    chip = result.chip_of(row.target)
+    limit = limit_name(line.limit, chip.memory)
     once = f" for each of {line.count} runs" if line.count > 1 else ""
-    return f"{name}: **{format_bound_seconds(line.time_s)}**{once} on {escape(result.chip.name)}, limited by {escape(limit)}."
+    return f"{name}: **{format_bound_seconds(line.time_s)}**{once} on {escape(chip.name)}, limited by {escape(limit)}."
 
 
 def bounds_table(row: Row) -> str:
@@ -140,11 +141,11 @@ def operators(row: LineRow) -> str:
     return "Operators: " + ", ".join(code(name) for name in names[:_MOST_OPERATORS]) + more
 
 
-def inverse_table(inverse: Inverse) -> str:
+def inverse_table(inverse: Inverse, memory: str) -> str:
     """Which rates the target latency needs, and which chips have them."""
     rows = [
         (
-            escape(row.resource),
+            _needed(row.resource, memory),
             format_rate(row.needed_per_s, row.unit),
             format_rate(row.available_per_s, row.unit),
             format_ratio(row.ratio),
@@ -177,13 +178,21 @@ def provenance(target: TargetReport) -> str:
 def assumptions(target: TargetReport, result: Result) -> str:
     """Shapes, types, precision and interpreter that the numbers stand on, as a list."""
     facts = [*target.assumptions]
-    facts.append(f"Hardware {result.chip.name}, precision {target.precision or result.settings.precision}.")
+    facts.append(f"Hardware {result.chip_of(target).name}, precision {target.precision or result.settings.precision}.")
     if result.interpreter.path:
         facts.append(f"Interpreter {result.interpreter.path} (from {result.interpreter.origin}).")
     if target.confidence != "high":
         facts.append(f"Confidence: {target.confidence}.")
     facts += [f"Partial: {reason}" for reason in target.partial]
     return "\n".join(f"- {escape(fact)}" for fact in facts)
+
+
+def _needed(resource: str, memory: str) -> str:
+    """A row of the inverse roofline: "bandwidth:cache_aware" is "HBM, cache-aware traffic"."""
+    kind, _, traffic = resource.partition(":")
+    if kind == "bandwidth":
+        return f"{memory}, {escape(traffic.replace('_', '-'))} traffic"
+    return escape(limit_name(resource, memory))
 
 
 def _seconds(seconds: float | None) -> str:

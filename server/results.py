@@ -1,6 +1,6 @@
 """A report together with where its lines are now: what the features show."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sollens.analysis.report import FileReport, LineRow, Problem, TargetReport
@@ -29,9 +29,11 @@ class Result:
     anchor: Anchor
     surroundings: Surroundings
 
-    @property
-    def chip(self) -> Chip:
-        return self.surroundings.chip
+    chips: Mapping[str, Chip]
+
+    def chip_of(self, target: TargetReport) -> Chip:
+        """The chip that a target's numbers are for: a pragma or pyproject.toml may name another than the settings."""
+        return self.chips.get(target.hardware, self.surroundings.chip)
 
     @property
     def settings(self) -> Settings:
@@ -71,7 +73,7 @@ class Result:
             Problem(
                 code="validation-failed",
                 line=target.line,
-                message=f"{target.name}: no number is shown, because the analysed program did not reproduce the original's outputs",
+                message=f"{target.name}: no number is shown, the analysed program did not reproduce the original",
                 detail=target.validation.reason,
             )
             for target in failed

@@ -1,4 +1,5 @@
-"""The state of one editor: open documents, their last results, settings and trust. Methods are called on the event loop.
+"""The state of one editor: open documents, their last results, settings and trust. Methods are called on the event
+loop.
 
 Nothing here blocks: files are read in threads, analyses run in the worker.
 """
@@ -15,6 +16,7 @@ from typing import Any, Literal
 from sollens.analysis.report import FileReport
 from sollens.server.analyse import Source, analyse, program_text
 from sollens.server.anchor import Anchor, statements_of
+from sollens.server.chips import known_chips
 from sollens.server.client import Client, State, Status
 from sollens.server.configuration import Configuration, Surroundings, root_of
 from sollens.server.document import Document, Edit
@@ -229,13 +231,19 @@ class Session:
             async with self._opened if trigger == "open" else nullcontext():
                 report = await analyse(self._worker, source, surroundings, self._root(document), on_progress)
             anchor.set_statements(await asyncio.to_thread(statements_of, source.text))
+            chips = await asyncio.to_thread(known_chips, {target.hardware for target in report.targets})
         except BaseException:
             anchor.close()
             raise
         finally:
             progress.end()
         result = Result(
-            serial=next(self._serial), version=source.version, report=report, anchor=anchor, surroundings=surroundings
+            serial=next(self._serial),
+            version=source.version,
+            report=report,
+            anchor=anchor,
+            surroundings=surroundings,
+            chips=chips,
         )
         self._show(document, result)
         self._tell_now(document, surroundings, *_outcome(report))

@@ -8,6 +8,7 @@ from typing import Any, cast
 from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.uris import to_fs_path
+
 from sollens.server.document import Document, Edit
 from sollens.server.features.code_actions import Insertion, QuickFix, SourceAction
 from sollens.server.features.diagnostics import Mark

@@ -1,7 +1,8 @@
 """The analysis worker as the server sees it: one process, many requests at a time, started when needed.
 
-Messages are a 4-byte big-endian length and JSON, over the worker's stdin and stdout; its stderr goes to the log. A worker that dies
-fails what it was doing with WorkerDied and is started again by the next request, after a growing pause while it keeps dying.
+Messages are a 4-byte big-endian length and JSON, over the worker's stdin and stdout; its stderr goes to the log. A
+worker that dies fails what it was doing with WorkerDied and is started again by the next request, after a growing
+pause while it keeps dying.
 
 SOLLENS_WORKER_COMMAND (a test hook) is a JSON array that replaces the command.
 """
@@ -103,8 +104,8 @@ class Worker:
     ) -> bytes:
         """The result as JSON. Cancelling the caller cancels the request in the worker.
 
-        With `silence_s`, a worker that says nothing about this request for so long is ended. Raises WorkerDied, WorkerSilent and
-        WorkerError.
+        With `silence_s`, a worker that says nothing about this request for so long is ended. Raises WorkerDied,
+        WorkerSilent and WorkerError.
         """
         process = await self._running()
         self._next_id += 1

@@ -27,11 +27,11 @@ def hover(result: Result | None, line: int) -> str | None:
     target = row.target
     parts = [headline(row, result)]
     if row.line.resources:
-        parts.append(resource_table(row.line.resources, result.chip.memory))
+        parts.append(resource_table(row.line.resources, result.chip_of(row.target).memory))
     parts += [bounds_table(row), work(row.line), operators(row.line)]
     if len(rows) > 1:
         parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))
-    if target.inverse is not None:
-        parts.append(inverse_table(target.inverse))
+    if target.inverse is not None and row.line.kind == "total":
+        parts.append(inverse_table(target.inverse, result.chip_of(target).memory))
     parts += [assumptions(target, result), provenance(target)]
     return "\n\n".join(part for part in parts if part)

@@ -43,7 +43,7 @@ def hints(document: Document, result: Result | None, lines: tuple[int, int] | No
             Hint(
                 line=now,
                 column=len(document.line(now)),
-                label=hint_label(row.line, memory=result.chip.memory, checked=is_checked(row.target)),
+                label=hint_label(row.line, memory=result.chip_of(row.target).memory, checked=is_checked(row.target)),
                 row_line=row_line,
                 serial=result.serial,
             )
@@ -61,7 +61,7 @@ def tooltip(result: Result | None, *, serial: int, row_line: int) -> str | None:
     row = shown_row(rows)
     parts = [headline(row, result), bounds_table(row)]
     if row.line.resources:
-        parts.append(resource_table(row.line.resources, result.chip.memory))
+        parts.append(resource_table(row.line.resources, result.chip_of(row.target).memory))
     parts += [work(row.line), operators(row.line)]
     if len(rows) > 1:
         parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))

@@ -1,9 +1,9 @@
 """A worker that speaks the protocol and computes nothing, for tests of the server.
 
-What it answers stands in the analysed text. A line with `#= 41.2e-6 memory 12` gets a row (seconds, limit, count); a class line with
-such a mark is a target. `#! code message` is a problem there, `#? code share message` a finding. Anywhere: `fake: die`, `fake: garbage`,
-`fake: hang` (until cancelled), `fake: wait FILE` (until the file is there), `fake: failed` (validation).
-Methods and cancellations are appended to $FAKE_WORKER_LOG, one JSON object a line.
+What it answers stands in the analysed text. A line with `#= 41.2e-6 memory 12` gets a row (seconds, limit, count); a
+class line with such a mark is a target. `#! code message` is a problem there, `#? code share message` a finding.
+Anywhere: `fake: die`, `fake: garbage`, `fake: hang` (until cancelled), `fake: wait FILE` (until the file is there),
+`fake: failed` (validation). Methods and cancellations are appended to $FAKE_WORKER_LOG, one JSON object a line.
 """
 
 import json
@@ -78,19 +78,34 @@ def report(params: dict, text: str) -> dict:
 
 def target(line: str, number: int, row: dict, params: dict, *, failed: bool) -> dict:
     name = line.split("class ")[1].split("(")[0].split(":")[0]
+    checked = {"status": "failed" if failed else "validated", "sizes": {"B": 2}, "max_rel_error": 1e-7}
+    need = {"resource": "memory", "needed_per_s": 2e12, "available_per_s": 3e12, "ratio": 0.67, "unit": "byte/s"}
+    inverse = {"target_s": params["target_s"], "meets": ["h200"], "reachable": True, "rows": [need]}
+    seconds = row["time_s"]
     return {
-        "name": name, "line": number, "frontend": "torch", "macs": 1000, "macs_by_pipe": {"tf32": 1000}, "vector_ops": 10,
-        "flop": 2010, "bytes": {"compulsory": 2000, "cache_aware": 2000, "unfused": 4000},
-        "time_s": {"fused": row["time_s"], "cache_aware": row["time_s"], "unfused": 2 * row["time_s"]},
-        "limit": row["limit"], "confidence": "high", "partial": [],
-        "validation": {"status": "failed" if failed else "validated", "sizes": {"B": 2}, "max_rel_error": 1e-7, "reason": "o[0] differs"},
-        "inverse": {
-            "target_s": params["target_s"], "meets": ["h200"], "reachable": True,
-            "rows": [{"resource": "memory", "needed_per_s": 2e12, "available_per_s": 3e12, "ratio": 0.67, "unit": "byte/s"}],
-        } if params["target_s"] else None,
-        "modules": [], "lines": [], "findings": [], "stage_s": {}, "precision": params["precision"],
-        "assumptions": ["x is float32[8, 512]."], "resources": row["resources"],
-    }  # fmt: skip
+        "name": name,
+        "line": number,
+        "frontend": "torch",
+        "macs": 1000,
+        "macs_by_pipe": {"tf32": 1000},
+        "vector_ops": 10,
+        "flop": 2010,
+        "bytes": {"compulsory": 2000, "cache_aware": 2000, "unfused": 4000},
+        "time_s": {"fused": seconds, "cache_aware": seconds, "unfused": 2 * seconds},
+        "limit": row["limit"],
+        "confidence": "high",
+        "partial": [],
+        "validation": {**checked, "reason": "o[0] differs"},
+        "inverse": inverse if params["target_s"] else None,
+        "modules": [],
+        "lines": [],
+        "findings": [],
+        "stage_s": {},
+        "hardware": params["hardware"],
+        "precision": params["precision"],
+        "assumptions": ["x is float32[8, 512]."],
+        "resources": row["resources"],
+    }
 
 
 def answer(message: dict) -> None:

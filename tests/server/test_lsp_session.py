@@ -5,13 +5,11 @@ import json
 import os
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 from editor import MODEL, Editor, neovim, vscode
 from lsprotocol import types as t
-
 
 pytestmark = pytest.mark.asyncio(loop_scope="function")
 
@@ -106,9 +104,8 @@ async def test_a_file_outside_any_workspace_works(start):
     assert editor.requests()[0]["params"]["root"] is None
 
 
-CODES = ("syntax-error", "import-error", "framework-missing", "constructor-failed", "inputs-failed", "forward-failed",
-         "deadline", "memory-limit", "process-exit", "process-crash", "needs-gpu", "data-dependent", "too-many-operators",
-         "config-missing", "partial")  # fmt: skip
+CODES = """syntax-error import-error framework-missing constructor-failed inputs-failed forward-failed deadline
+memory-limit process-exit process-crash needs-gpu data-dependent too-many-operators config-missing partial""".split()
 
 
 @pytest.mark.parametrize("code", CODES)
