@@ -17,8 +17,9 @@ from sollens.analysis.einsum.kernels import Carry, FlatProgram, Kernel, Library,
 from sollens.analysis.einsum.knowledge import Knowledge, Piece
 from sollens.analysis.einsum.library import LibraryDemand
 from sollens.analysis.einsum.polyhedra import access, box_set
+from sollens.analysis.einsum.redundancy import Redundancy, redundancy_of
 from sollens.analysis.einsum.region import Region
-from sollens.analysis.einsum.work import Canonical, KernelDemand, Work, canonical_periods
+from sollens.analysis.einsum.work import KernelDemand, Work
 from sollens.analysis.ir.affine import at_least, const, dim
 from sollens.analysis.ir.nodes import Declaration, Program
 
@@ -42,8 +43,7 @@ def demand(program: Program, values: Mapping[str, NDArray[Any]] | None = None) -
     """The demanded part of `program`; `values` are known values of declared tensors."""
     flat = flatten(program)
     knowledge = _knowledge(program, flat)
-    canonical = canonical_periods(flat)
-    return _Pass(flat, knowledge, canonical, dict(values or {})).run()
+    return _Pass(flat, knowledge, redundancy_of(flat), dict(values or {})).run()
 
 
 def _knowledge(program: Program, flat: FlatProgram) -> Knowledge:
@@ -88,10 +88,10 @@ def _seen_through(view: View, pieces: tuple[Piece, ...], declaration: Declaratio
 
 
 class _Pass:
-    def __init__(self, flat: FlatProgram, knowledge: Knowledge, canonical: Canonical, values: dict[str, NDArray[Any]]) -> None:
+    def __init__(self, flat: FlatProgram, knowledge: Knowledge, redundancy: Redundancy, values: dict[str, NDArray[Any]]) -> None:
         self.flat = flat
         self.knowledge = knowledge
-        self.canonical = canonical
+        self.redundancy = redundancy
         self.values = values
         self.demanded: dict[str, Region] = {}
         self.works = [Work() for _ in flat.items]
@@ -169,7 +169,7 @@ class _Pass:
         item = self.flat.items[position]
         match item:
             case Kernel():
-                work = KernelDemand(item, self.flat.tensors, self.knowledge, self.canonical).of(self._region(item.name))
+                work = KernelDemand(item, self.flat.tensors, self.knowledge, self.redundancy).of(self._region(item.name))
                 self.from_inputs |= work.from_inputs
             case Library():
                 done = LibraryDemand(item, self.flat.tensors, self.values).of([self._region(r) for r in item.results])

@@ -105,6 +105,11 @@ class Domain:
             return self
         return Domain(self.names, self.intervals, (), self.to_set().union(other.to_set()).coalesce())
 
+    def project(self, kept: int) -> Domain:
+        """The points as seen through the first `kept` dimensions."""
+        points = self.to_set().project_out(_SET, kept, len(self.names) - kept)
+        return Domain(self.names[:kept], self.intervals[:kept], (), points)
+
     def count(self, used: frozenset[str] | None) -> int:
         """Number of distinct points as seen through the dimensions in `used` (None: all)."""
         names = frozenset(self.names) if used is None else used
@@ -135,6 +140,11 @@ class Domain:
         if self.points is None:
             return _symbolic_image(self.names, self.intervals, self.constraints, tuple(index), shape)
         return Region.of_set(shape, image(self.points, access(index, self.names)).intersect(box_set(tuple((0, e - 1) for e in shape))))
+
+    def values(self, functions: Sequence[Affine]) -> tuple[isl.Set, list[Interval]]:
+        """The values of a tuple of functions over the points, and a box that holds them."""
+        box = dict(zip(self.names, self.intervals, strict=True))
+        return image(self.to_set(), access(functions, self.names)), [expr_range(f, box) for f in functions]
 
     def distinct(self, functions: Sequence[Affine]) -> int:
         """Number of distinct values of the tuple of functions over the points."""
@@ -290,3 +300,11 @@ def _interval_of(expr: Affine, box: dict[str, Interval]) -> Interval | None:
             return None
         reach += abs(c) * span
     return expr_range(expr, box)
+
+
+@lru_cache(maxsize=256)
+def along_axis(rank: int, axis: int, *, backwards: bool) -> isl.Map:
+    """From each point to itself and every point after (`backwards`: before) it along an axis."""
+    names = ", ".join(f"x{k}" for k in range(rank))
+    targets = ", ".join(f"x{k}" if k != axis else "y" for k in range(rank))
+    return isl.Map(f"{{ [{names}] -> [{targets}] : y {'<=' if backwards else '>='} x{axis} }}")

@@ -6,26 +6,22 @@ zero on its border. The demand pass uses this to find work that cannot matter: p
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import islpy as isl
 
+from sollens.analysis.einsum.constants import UNARY, Value, absorbs, cast, combine, folded_constant, is_neutral, neutral_value
+from sollens.analysis.einsum.domain import along_axis
 from sollens.analysis.einsum.kernels import FlatProgram, Kernel
 from sollens.analysis.einsum.points import Interval
 from sollens.analysis.einsum.polyhedra import access, box_set, constraint_set, domain_set, to_aff
 from sollens.analysis.ir.affine import Constraint
-from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select
-
-Value: TypeAlias = "float | int | bool | isl.Aff"
+from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, reads
 
 MAX_PIECES = 8
 MAX_PARTS = 24
-# Adding a number below this to a score removes it: exp(x - max) is zero in every format we know.
-MASKED = -9.0e3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +46,22 @@ class Knowledge:
     def learn(self, flat: FlatProgram) -> None:
         """Add what the kernels of a flat program make known, in order."""
         for item in flat.items:
-            if isinstance(item, Kernel) and item.scan is None and 0 not in (d.extent for d in (*item.dims, *item.reduced)):
+            if isinstance(item, Kernel) and 0 not in (d.extent for d in (*item.dims, *item.reduced)):
                 pieces = self._of_kernel(item)
                 if pieces:
                     self.tensors[item.name] = pieces
 
     def knows(self, expr: Expr) -> bool:
-        """Whether any read of the expression is of a tensor with known pieces."""
+        """Whether the value of any part of the expression could be known somewhere, other than what the text says is a number."""
+        if isinstance(expr, Read):
+            return expr.tensor in self.tensors
+        if next(reads(expr), None) is None:
+            return False
+        if self._possible(expr):
+            return True
         match expr:
-            case Read():
-                return expr.tensor in self.tensors
             case Apply():
-                return any(self.knows(a) for a in expr.args)
+                return any(self.knows(a) for a in expr.args) or (expr.op == "where" and self._possible(expr.args[0]))
             case Select():
                 return self.knows(expr.then) or self.knows(expr.otherwise)
             case Literal() | IndexValue():
@@ -85,12 +85,15 @@ class Knowledge:
                 return all(self._possible(a) for a in expr.args)
 
     def _of_kernel(self, kernel: Kernel) -> Pieces:
-        if not self._possible(kernel.body):
+        possible = self._possible(kernel.body)
+        if not possible and not kernel.guard:
             return ()
         names = [d.name for d in (*kernel.dims, *kernel.reduced)]
         intervals = [(0, d.extent - 1) for d in (*kernel.dims, *kernel.reduced)]
+        if kernel.scan is not None:
+            return self._of_scan(kernel, names, intervals)
         if kernel.reduction is None:
-            pieces = self.of_expr(kernel.body, names, intervals)
+            pieces = self.of_expr(kernel.body, names, intervals) if possible else ()
             if not kernel.guard:
                 return pieces
             inside = domain_set(list(zip(names, intervals, strict=True)), kernel.guard)
@@ -100,42 +103,44 @@ class Knowledge:
         if neutral is None:
             return ()
         domain = domain_set(list(zip(names, intervals, strict=True)), kernel.guard)
+        kept, count = len(kernel.dims), len(kernel.reduced)
+        outputs = box_set(tuple(intervals[:kept]))
         active, static = domain, True
-        for piece in self.of_expr(kernel.body, names, intervals):
+        result: list[Piece] = []
+        for piece in self.of_expr(kernel.body, names, intervals) if possible else ():
             if is_neutral(piece.value, kernel.reduction):
                 active = active.subtract(piece.where)
                 static &= piece.static
-        count = len(kernel.reduced)
-        touched = active.project_out(isl.dim_type.set, len(kernel.dims), count)
-        untouched = box_set(tuple(intervals[: len(kernel.dims)])).subtract(touched)
-        return () if untouched.is_empty() else _tidy([Piece(untouched, neutral, static)])
+                continue
+            folded = folded_constant(piece.value, kernel)
+            if folded is not None:
+                fibres = domain.subtract(piece.where).project_out(isl.dim_type.set, kept, count)
+                touched = domain.project_out(isl.dim_type.set, kept, count)
+                result.append(Piece(touched.subtract(fibres), folded, piece.static))
+        touched = active.project_out(isl.dim_type.set, kept, count)
+        return _tidy([*result, Piece(outputs.subtract(touched), neutral, static)])
+
+    def _of_scan(self, kernel: Kernel, names: Sequence[str], intervals: Sequence[Interval]) -> Pieces:
+        """A scan is known before the first value that changes it."""
+        assert kernel.scan is not None
+        kind, along, reverse = kernel.scan
+        neutral = neutral_value(kind)
+        if neutral is None:
+            return ()
+        active = domain_set(list(zip(names, intervals, strict=True)), kernel.guard)
+        static = True
+        for piece in self.of_expr(kernel.body, names, intervals):
+            if is_neutral(piece.value, kind):
+                active = active.subtract(piece.where)
+                static &= piece.static
+        whole = box_set(tuple(intervals))
+        reached = active.apply(along_axis(len(names), names.index(along), backwards=reverse)).intersect(whole)
+        return _tidy([Piece(whole.subtract(reached), neutral, static)])
 
     def of_expr(self, expr: Expr, names: Sequence[str], intervals: Sequence[Interval]) -> Pieces:
         """Known pieces of a body over a loop nest."""
         positions = {name: k for k, name in enumerate(names)}
         return _Evaluator(self.tensors, list(names), positions, box_set(tuple(intervals))).pieces(expr)
-
-
-def is_neutral(value: Value, reduction: str) -> bool:
-    """Whether a point of this value changes nothing in the reduction."""
-    if isinstance(value, isl.Aff):
-        return False
-    match reduction:
-        case "sum" | "any":
-            return value == 0
-        case "prod" | "all":
-            return value == 1
-        case "max":
-            return value <= MASKED
-        case "min":
-            return value == math.inf
-        case _:
-            return False
-
-
-def neutral_value(reduction: str) -> float | None:
-    """What a reduction over nothing gives, where a known value is of use."""
-    return {"sum": 0.0, "any": 0, "all": 1, "prod": 1.0, "max": -math.inf}.get(reduction)
 
 
 def _tidy(pieces: list[Piece]) -> Pieces:
@@ -152,22 +157,6 @@ def _tidy(pieces: list[Piece]) -> Pieces:
     result = [Piece(p.where.coalesce(), p.value, p.static) for p in joined.values()]
     result = [p for p in result if p.where.n_basic_set() <= MAX_PARTS]
     return tuple(result) if len(result) <= MAX_PIECES else ()
-
-
-_UNARY: Mapping[str, Callable[[float], float]] = {
-    "neg": operator.neg, "abs": abs, "not": lambda v: not v, "exp": math.exp, "sigmoid": lambda v: 0.0 if v < -700 else 1 / (1 + math.exp(-v)),
-    "tanh": math.tanh, "sqrt": math.sqrt, "floor": math.floor, "ceil": math.ceil, "sign": lambda v: (v > 0) - (v < 0),
-    "exp2": lambda v: 2.0**v, "reciprocal": lambda v: 1.0 / v, "isinf": math.isinf, "isnan": math.isnan, "isfinite": math.isfinite,
-    "log": lambda v: -math.inf if v == 0 else math.log(v), "real": lambda v: v, "conj": lambda v: v,
-}  # fmt: skip
-_BINARY: Mapping[str, Callable[[float, float], float]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "maximum": max, "minimum": min, "pow": operator.pow,
-    "floordiv": operator.floordiv, "mod": operator.mod, "fmod": math.fmod,
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-    "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "xor": lambda a, b: bool(a) != bool(b),
-    "bitand": lambda a, b: int(a) & int(b), "bitor": lambda a, b: int(a) | int(b), "bitxor": lambda a, b: int(a) ^ int(b),
-}  # fmt: skip
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 class _Evaluator:
@@ -212,7 +201,7 @@ class _Evaluator:
             return self._where(expr)
         args = [self.pieces(a) for a in expr.args]
         if expr.op == "cast":
-            return _tidy([Piece(p.where, _cast(p.value, expr.dtype), p.static) for p in args[0]])
+            return _tidy([Piece(p.where, cast(p.value, expr.dtype), p.static) for p in args[0]])
         if len(args) == 1:
             return _tidy(self._unary(expr.op, args[0]))
         if len(args) == 2:
@@ -225,9 +214,9 @@ class _Evaluator:
             if isinstance(piece.value, isl.Aff):
                 if op == "neg":
                     result.append(Piece(piece.where, piece.value.neg(), piece.static))
-            elif op in _UNARY:
+            elif op in UNARY:
                 try:
-                    result.append(Piece(piece.where, _UNARY[op](piece.value), piece.static))
+                    result.append(Piece(piece.where, UNARY[op](piece.value), piece.static))
                 except (ValueError, OverflowError, ZeroDivisionError):
                     continue
         return result
@@ -238,13 +227,13 @@ class _Evaluator:
             for b in right:
                 where = a.where.intersect(b.where)
                 if not where.is_empty():
-                    result += _combine(op, a.value, b.value, where, a.static and b.static)
+                    result += [Piece(w, v, a.static and b.static) for w, v in combine(op, a.value, b.value, where)]
         for own, other in ((left, right), (right, left)):
             rest = self.domain
             for piece in other:
                 rest = rest.subtract(piece.where)
             for piece in own:
-                absorbed = _absorbs(op, piece.value, first=own is left)
+                absorbed = absorbs(op, piece.value, first=own is left)
                 if absorbed is not None:
                     result.append(Piece(piece.where.intersect(rest), absorbed, piece.static))
         return result
@@ -258,86 +247,3 @@ class _Evaluator:
             for piece in then if choice.value else otherwise:
                 result.append(Piece(piece.where.intersect(choice.where), piece.value, piece.static and choice.static))
         return _tidy(result)
-
-
-def _cast(value: Value, dtype: str) -> Value:
-    if isinstance(value, isl.Aff):
-        return value
-    if dtype == "bool":
-        return bool(value)
-    if dtype[0] in "iu" and math.isfinite(value):
-        return int(value)
-    return float(value) if dtype[0] in "fb" else value
-
-
-def _absorbs(op: str, value: Value, *, first: bool) -> float | int | None:
-    """The result when one operand has this value, whatever the (finite) other one is."""
-    if isinstance(value, isl.Aff):
-        return None
-    match op:
-        case "mul" | "and" | "bitand" if value == 0:
-            return value
-        case "or" if value:
-            return True
-        case "div" if first and value == 0:
-            return value
-        case "add" if value <= MASKED:
-            return -math.inf
-        case "sub" if first and value <= MASKED:
-            return -math.inf
-        case "minimum" if value == -math.inf:
-            return value
-        case _:
-            return None
-
-
-def _combine(op: str, a: Value, b: Value, where: isl.Set, static: bool) -> list[Piece]:
-    if not isinstance(a, isl.Aff) and not isinstance(b, isl.Aff):
-        if op not in _BINARY:
-            return []
-        try:
-            return [Piece(where, _BINARY[op](a, b), static)]
-        except (ValueError, OverflowError, ZeroDivisionError, TypeError):
-            return []
-    if not _integral(a) or not _integral(b):
-        return []
-    if op in _COMPARISONS:
-        left, right = _as_aff(a, where), _as_aff(b, where)
-        difference = left.sub(right)
-        zero, positive, negative = (isl.Set.from_basic_set(s) for s in (difference.zero_basic_set(), _nonneg(difference.add_constant_val(isl.Val(-1))), _nonneg(difference.neg().add_constant_val(isl.Val(-1)))))
-        true = {
-            "eq": zero, "ne": positive.union(negative), "lt": negative, "le": negative.union(zero), "gt": positive, "ge": positive.union(zero),
-        }[op]  # fmt: skip
-        inside = where.intersect(true)
-        return [Piece(inside, True, static), Piece(where.subtract(inside), False, static)]
-    match op:
-        case "add":
-            return [Piece(where, _as_aff(a, where).add(_as_aff(b, where)), static)]
-        case "sub":
-            return [Piece(where, _as_aff(a, where).sub(_as_aff(b, where)), static)]
-        case "mul":
-            factor, aff = (a, b) if not isinstance(a, isl.Aff) else (b, a)
-            if isinstance(factor, isl.Aff):
-                return []
-            return [Piece(where, _as_aff(aff, where).scale_val(isl.Val(int(factor))), static)]
-        case "floordiv" | "mod" if not isinstance(b, isl.Aff) and b > 0:
-            aff = _as_aff(a, where)
-            if op == "mod":
-                return [Piece(where, aff.mod_val(isl.Val(int(b))), static)]
-            return [Piece(where, aff.scale_down_val(isl.Val(int(b))).floor(), static)]
-        case _:
-            return []
-
-
-def _nonneg(aff: isl.Aff) -> isl.BasicSet:
-    return isl.BasicSet.from_constraint(isl.Constraint.inequality_from_aff(aff))
-
-
-def _integral(value: Value) -> bool:
-    return isinstance(value, isl.Aff) or (math.isfinite(value) and float(value).is_integer())
-
-
-def _as_aff(value: Value, where: isl.Set) -> isl.Aff:
-    if isinstance(value, isl.Aff):
-        return value
-    return isl.Aff.zero_on_domain(isl.LocalSpace.from_space(where.get_space())).set_constant_val(isl.Val(int(value)))

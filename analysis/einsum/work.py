@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from math import gcd, prod
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
 
 import islpy as isl
-import opt_einsum
 
-from sollens.analysis.einsum.domain import Domain
-from sollens.analysis.einsum.kernels import BaseTensor, FlatProgram, Kernel
-from sollens.analysis.einsum.knowledge import Knowledge, Pieces, is_neutral
+from sollens.analysis.einsum.constants import is_identity, is_neutral
+from sollens.analysis.einsum.domain import Domain, along_axis
+from sollens.analysis.einsum.kernels import BaseTensor, Kernel
+from sollens.analysis.einsum.knowledge import Knowledge, Pieces
+from sollens.analysis.einsum.pairwise import pairwise_points
+from sollens.analysis.einsum.redundancy import Redundancy, distinguishing, value_functions
+from sollens.analysis.einsum.points import Interval
+from sollens.analysis.einsum.polyhedra import count_set
 from sollens.analysis.einsum.region import Region
-from sollens.analysis.ir.affine import Affine, FloorDiv, Mod, dim
+from sollens.analysis.ir.affine import Affine
 from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, reads
 from sollens.analysis.ir.scalars import SCALAR_OPS
-
-Canonical: TypeAlias = "dict[str, tuple[int, ...]]"
-
 
 @dataclass(slots=True)
 class Work:
@@ -57,11 +56,11 @@ def is_contraction(kernel: Kernel) -> bool:
 class KernelDemand:
     """Computes the Work of one kernel for a demanded region."""
 
-    def __init__(self, kernel: Kernel, tensors: dict[str, BaseTensor], knowledge: Knowledge, canonical: Canonical) -> None:
+    def __init__(self, kernel: Kernel, tensors: dict[str, BaseTensor], knowledge: Knowledge, redundancy: Redundancy) -> None:
         self.kernel = kernel
         self.tensors = tensors
         self.knowledge = knowledge
-        self.canonical = canonical
+        self.redundancy = redundancy
         self.work = Work()
         self.has_knowledge = knowledge.knows(kernel.body)
         self.names = tuple(d.name for d in (*kernel.dims, *kernel.reduced))
@@ -72,28 +71,41 @@ class KernelDemand:
         kernel = self.kernel
         if demanded.is_empty:
             return self.work
+        if not self.redundancy.matters(kernel.body):
+            return self.work
         region = self._scan_closure(demanded) if kernel.scan else demanded
         reduced = [(d.name, d.extent) for d in kernel.reduced]
         domain = Domain.of(region, [d.name for d in kernel.dims], reduced, kernel.guard)
-        if self.has_knowledge and kernel.reduction is not None:
+        constants = Domain(domain.names, tuple((0, -1) for _ in domain.names))
+        fold = kernel.reduction or (kernel.scan[0] if kernel.scan else None)
+        if self.has_knowledge and fold is not None:
             for piece in self._pieces(kernel.body):
-                if is_neutral(piece.value, kernel.reduction):
+                if is_neutral(piece.value, fold):
                     self.work.from_inputs |= not piece.static
                     domain = domain.subtract(piece.where)
+                elif piece.static and fold not in ("argmax", "argmin"):
+                    constants = constants.union(domain.intersect(piece.where))
+                    domain = domain.subtract(piece.where)
+        if kernel.scan and not constants.is_empty:
+            # A constant that follows something unknown is folded like any other value.
+            unknown = Region.of_set(region.shape, domain.to_set())
+            domain = domain.union(constants.intersect(self._scan_closure(unknown, backwards=False).to_set()))
         if domain.is_empty:
             return self.work
         if is_contraction(kernel):
             self._contract(domain)
-        else:
-            self._need(kernel.body, domain)
-            if kernel.reduction is not None:
-                # n - 1 operations fold n values; a redundant output is folded once.
-                points = self._count(domain, [kernel.body])
-                own = frozenset(d.name for d in kernel.dims)
-                outputs = domain.count(own & self._used([kernel.body], guarded=True))
-                self.work.vector_ops += max(0, points - outputs)
-            elif kernel.scan is not None:
-                self.work.vector_ops += self._count(domain, [kernel.body])
+            return self.work
+        self._need(kernel.body, domain)
+        if kernel.reduction is not None:
+            # n - 1 operations fold n values, all constants being one of them; a redundant output is folded once.
+            outer = value_functions(self.redundancy, kernel)
+            self.work.vector_ops += self._distinct(domain, value_functions(self.redundancy, kernel, folded=True))
+            self.work.vector_ops -= self._distinct(domain, outer)
+            if not constants.is_empty:
+                both = domain.project(len(kernel.dims)).intersect(constants.project(len(kernel.dims)).to_set())
+                self.work.vector_ops += 0 if both.is_empty else self._distinct(both, outer)
+        elif kernel.scan is not None:
+            self.work.vector_ops += self._distinct(domain, value_functions(self.redundancy, kernel))
         return self.work
 
     # --- contractions ---------------------------------------------------------------------------------------------------------
@@ -101,29 +113,15 @@ class KernelDemand:
     def _contract(self, domain: Domain) -> None:
         terms = factors(self.kernel.body)
         with_reads = [t for t in terms if next(reads(t), None) is not None]
-        points = self._count(domain, with_reads)
+        points = self._distinct(domain, value_functions(self.redundancy, self.kernel, folded=True))
         if len(with_reads) > 2:
-            points = min(points, self._pairwise(with_reads))
+            operands = [frozenset(n for i in self.redundancy.indices(t) for n in i.names) for t in with_reads]
+            output = frozenset(d.name for d in self.kernel.dims)
+            points = min(points, pairwise_points(operands, output, domain.count))
         self.work.macs += points
-        self.work.operand_dtype = _widest([self.tensors[r.tensor].dtype for t in with_reads for r in reads(t)])
+        self.work.operand_dtype = _widest([self.redundancy.dtype_of(r, self.tensors) for t in with_reads for r in reads(t)])
         for term in terms:
             self._need(term, domain)
-
-    def _pairwise(self, terms: Sequence[Expr]) -> int:
-        """MACs of the cheapest pairwise order of a product of several operands, over the whole box."""
-        extents = {d.name: d.extent for d in (*self.kernel.dims, *self.kernel.reduced)}
-        letters = {name: opt_einsum.get_symbol(k) for k, name in enumerate(extents)}
-        operands = [sorted(self._used([t])) for t in terms]
-        output = "".join(letters[d.name] for d in self.kernel.dims if any(d.name in o for o in operands))
-        equation = ",".join("".join(letters[n] for n in names) for names in operands) + "->" + output
-        shapes = [tuple(extents[n] for n in names) for names in operands]
-        _, info = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize="auto")
-        # Each step of opt_einsum's path multiplies over the union of its operands' indices.
-        macs = 0
-        for contraction in info.contraction_list:
-            inputs = contraction[2].split("->")[0].replace(",", "")
-            macs += prod(info.size_dict[letter] for letter in set(inputs))
-        return macs
 
     # --- bodies ---------------------------------------------------------------------------------------------------------------
 
@@ -136,9 +134,9 @@ class KernelDemand:
                 self._read(expr, domain)
             case Select():
                 inside = domain.restrict(expr.condition)
-                if (_matters(expr.then)) and not inside.is_empty:
+                if self.redundancy.matters(expr.then) and not inside.is_empty:
                     self._need(expr.then, inside)
-                if _matters(expr.otherwise):
+                if self.redundancy.matters(expr.otherwise):
                     outside = domain.exclude(expr.condition)
                     if not outside.is_empty:
                         self._need(expr.otherwise, outside)
@@ -146,12 +144,12 @@ class KernelDemand:
                 self._apply(expr, domain)
 
     def _apply(self, expr: Apply, domain: Domain) -> None:
-        if not _matters(expr):
+        if not self.redundancy.matters(expr):
             return
         if not self.has_knowledge or not self.knowledge.knows(expr):
             cost = SCALAR_OPS[expr.op].cost
-            if cost:
-                self.work.vector_ops += cost * self._count(domain, [expr])
+            if cost and not any(isinstance(a, Literal) and is_identity(expr.op, k, a.value) for k, a in enumerate(expr.args)):
+                self.work.vector_ops += cost * self._count(domain, expr)
             for arg in expr.args:
                 self._need(arg, domain)
             return
@@ -179,14 +177,12 @@ class KernelDemand:
         cost = SCALAR_OPS[expr.op].cost
         if not cost or computed.is_empty:
             return
-        identity = {"add": 0, "sub": 0, "mul": 1}.get(expr.op)
-        if identity is not None:
-            for arg in expr.args if expr.op != "sub" else expr.args[1:]:
-                for piece in self._pieces(arg):
-                    if not isinstance(piece.value, isl.Aff) and piece.value == identity:
-                        computed = computed.subtract(piece.where)
+        for position, arg in enumerate(expr.args):
+            for piece in self._pieces(arg):
+                if is_identity(expr.op, position, piece.value):
+                    computed = computed.subtract(piece.where)
         if not computed.is_empty:
-            self.work.vector_ops += cost * self._count(computed, [expr])
+            self.work.vector_ops += cost * self._count(computed, expr)
 
     def _argument_domain(self, expr: Apply, position: int, computed: Domain) -> Domain:
         """Where an argument's value matters: a `where` takes one side."""
@@ -209,54 +205,61 @@ class KernelDemand:
                     domain = domain.subtract(piece.where)
             if domain.is_empty:
                 return
-        region = domain.image(self._canonical_index(read), tensor.shape)
+        region = domain.image(self.redundancy.canonical_index(read), tensor.shape)
         if not region.is_empty:
             known = self.work.reads.get(read.tensor)
             self.work.reads[read.tensor] = region if known is None else known.union(region)
 
-    def _canonical_index(self, read: Read) -> tuple[Affine, ...]:
-        """The index with each axis along which the tensor repeats itself pointed at the first element of its period."""
-        periods = self.canonical.get(read.tensor)
-        if periods is None:
-            return read.index
-        return tuple(
-            index if period == 1 else Affine() if period == 0 else (index // period) * period
-            for index, period in zip(read.index, periods, strict=True)
-        )
-
     # --- counting -------------------------------------------------------------------------------------------------------------
 
-    def _used(self, exprs: Iterable[Expr], *, guarded: bool = False) -> frozenset[str]:
-        names: set[str] = set()
-        for expr in exprs:
-            for index in self.indices(expr):
-                names |= index.names
-        if guarded:
-            for constraint in self.kernel.guard:
-                names |= constraint.expr.names
-        return frozenset(names)
+    def _count(self, domain: Domain, expr: Expr) -> int:
+        """Distinct values of the expression: points at which it has the same operands are one."""
+        cells: dict[Expr, list[tuple[Domain, tuple[Affine, ...]]]] = {}
+        for inside, alternative in self._cells(domain, expr):
+            functions = tuple(self.redundancy.indices(alternative))
+            cells.setdefault(without_indices(alternative), []).append((inside, functions))
+        return sum(self._distinct(*same[0]) if len(same) == 1 else self._distinct_union(same) for same in cells.values())
 
-    def indices(self, expr: Expr) -> Iterable[Affine]:
-        match expr:
-            case Read():
-                yield from self._canonical_index(expr)
-            case IndexValue():
-                yield expr.expr
-            case Apply():
-                for arg in expr.args:
-                    yield from self.indices(arg)
-            case Select():
-                for constraint in expr.condition:
-                    yield constraint.expr
-                yield from self.indices(expr.then)
-                yield from self.indices(expr.otherwise)
-            case Literal():
+    def _cells(self, domain: Domain, expr: Expr) -> Iterable[tuple[Domain, Expr]]:
+        """The domain in parts, each with the expression without Selects and with numbers for what is a constant there."""
+        if domain.is_empty:
+            return
+        for part in subexpressions(expr):
+            if isinstance(part, Select):
+                yield from self._cells(domain.restrict(part.condition), replaced(expr, part, part.then))
+                yield from self._cells(domain.exclude(part.condition), replaced(expr, part, part.otherwise))
                 return
+            if self.has_knowledge and isinstance(part, Read) and part.tensor in self.knowledge.tensors:
+                numbers = [(p.where, p.value) for p in self._pieces(part) if p.static and not isinstance(p.value, isl.Aff)]
+                if numbers:
+                    rest = domain
+                    for where, value in numbers:
+                        yield from self._cells(domain.intersect(where), replaced(expr, part, Literal(value)))
+                        rest = rest.subtract(where)
+                    if not rest.is_empty:
+                        yield from self._cells_after(rest, expr, part)
+                    return
+        yield domain, expr
 
-    def _count(self, domain: Domain, exprs: Sequence[Expr]) -> int:
-        """Distinct points: those at which all the expressions read the same elements are one."""
-        indices = [i for e in exprs for i in self.indices(e)]
-        functions = _distinguishing(indices)
+    def _cells_after(self, domain: Domain, expr: Expr, read: Read) -> Iterable[tuple[Domain, Expr]]:
+        """As `_cells`, where this read is not a number."""
+        unknown = Read(f"?{read.tensor}", read.index)
+        for inside, alternative in self._cells(domain, replaced(expr, read, unknown)):
+            yield inside, replaced(alternative, unknown, read)
+
+    def _distinct_union(self, parts: Sequence[tuple[Domain, tuple[Affine, ...]]]) -> int:
+        """Distinct values of corresponding functions over several domains."""
+        found: isl.Set | None = None
+        bounds: list[Interval] = []
+        for domain, functions in parts:
+            values, box = domain.values(functions)
+            found = values if found is None else found.union(values)
+            bounds = box if not bounds else [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(bounds, box, strict=True)]
+        return 0 if found is None else count_set(found, bounds)
+
+    def _distinct(self, domain: Domain, functions: Sequence[Affine]) -> int:
+        extents = {name: high + 1 for name, (_, high) in zip(self.names, self.intervals, strict=True)}
+        functions = distinguishing(functions, extents)
         plain = [f.single_name for f in functions]
         if all(name is not None for name in plain):
             return domain.count(frozenset(name for name in plain if name is not None))
@@ -265,10 +268,11 @@ class KernelDemand:
     def _pieces(self, expr: Expr) -> Pieces:
         return self.knowledge.of_expr(expr, self.names, self.intervals)
 
-    def _scan_closure(self, demanded: Region) -> Region:
-        """Everything that lies before a demanded element along the scanned dimension."""
+    def _scan_closure(self, demanded: Region, *, backwards: bool = True) -> Region:
+        """Everything that lies before (else after) an element of the region along the scanned dimension."""
         assert self.kernel.scan is not None
         _, along, reverse = self.kernel.scan
+        reverse ^= not backwards
         axis = [d.name for d in self.kernel.dims].index(along)
         extent = self.kernel.dims[axis].extent
         if demanded.box is not None:
@@ -276,85 +280,50 @@ class KernelDemand:
             box = [*demanded.box]
             box[axis] = (low, extent - 1) if reverse else (0, high)
             return Region.of_box(demanded.shape, box)
-        rank = len(demanded.shape)
-        points = demanded.to_set()
-        constraint = "i >= j" if not reverse else "i <= j"
-        names = ", ".join(f"x{k}" if k != axis else "i" for k in range(rank))
-        targets = ", ".join(f"x{k}" if k != axis else "j" for k in range(rank))
-        closure = isl.Map(f"{{ [{names}] -> [{targets}] : {constraint} and 0 <= j < {extent} }}")
-        return Region.of_set(demanded.shape, points.apply(closure))
+        before = along_axis(len(demanded.shape), axis, backwards=not reverse)
+        return Region.of_set(demanded.shape, demanded.to_set().apply(before).intersect(Region.full(demanded.shape).to_set()))
 
 
-def _distinguishing(indices: Sequence[Affine]) -> list[Affine]:
-    """A minimal set of functions that tells points apart as the indices do: plain dimensions, and divisions of dimensions that occur in no
-    other way."""
-    plain: set[str] = set()
-    atoms: dict[Affine, frozenset[str]] = {}
-    for index in indices:
-        for atom, _ in index.terms:
-            if isinstance(atom, str):
-                plain.add(atom)
-            else:
-                atoms[Affine(0, ((atom, 1),))] = atom.operand.names
-    # An index with several terms does not tell its dimensions apart by itself, but each of them matters to some point; treating every
-    # dimension as distinguishing is exact unless the whole index collapses, which canonical forms do not produce.
-    divided = [a for a, names in atoms.items() if not names <= plain]
-    whole = _full_digits(divided)
-    if whole is not None:
-        plain |= whole
-        divided = [a for a in divided if not next(iter(a.terms))[0].operand.names <= plain]  # type: ignore[union-attr]
-    return [*(dim(n) for n in sorted(plain)), *divided]
+def subexpressions(expr: Expr) -> Iterable[Expr]:
+    """The expression's parts, itself first."""
+    yield expr
+    match expr:
+        case Apply():
+            for arg in expr.args:
+                yield from subexpressions(arg)
+        case Select():
+            yield from subexpressions(expr.then)
+            yield from subexpressions(expr.otherwise)
+        case Read() | Literal() | IndexValue():
+            return
 
 
-def _full_digits(divided: Sequence[Affine]) -> set[str] | None:
-    """Dimensions of which both `d floordiv c` and `d mod c` occur: together they are d."""
-    quotients: dict[str, set[int]] = {}
-    remainders: dict[str, set[int]] = {}
-    for function in divided:
-        atom = function.terms[0][0]
-        assert isinstance(atom, FloorDiv | Mod)
-        name = atom.operand.single_name
-        if name is not None:
-            (quotients if isinstance(atom, FloorDiv) else remainders).setdefault(name, set()).add(atom.divisor)
-    found = {n for n, q in quotients.items() if q & remainders.get(n, set())}
-    return found or None
+def replaced(expr: Expr, part: Expr, by: Expr) -> Expr:
+    """The expression with every occurrence of a part replaced."""
+    if expr == part:
+        return by
+    match expr:
+        case Apply():
+            return replace(expr, args=tuple(replaced(a, part, by) for a in expr.args))
+        case Select():
+            return Select(expr.condition, replaced(expr.then, part, by), replaced(expr.otherwise, part, by))
+        case Read() | Literal() | IndexValue():
+            return expr
 
 
-def _matters(expr: Expr) -> bool:
-    """Whether the expression reads anything (arithmetic on constants and indices is free)."""
-    return next(reads(expr), None) is not None
+def without_indices(expr: Expr) -> Expr:
+    """What an expression computes, not where it reads."""
+    match expr:
+        case Read():
+            return Read(expr.tensor, ())
+        case Apply():
+            return replace(expr, args=tuple(without_indices(a) for a in expr.args))
+        case IndexValue():
+            return IndexValue(Affine())
+        case Select() | Literal():
+            return expr
 
 
 def _widest(dtypes: Sequence[str]) -> str:
     order = ("c128", "c64", "f64", "f32", "bf16", "f16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "i4", "u4", "bool")
     return min(dtypes, key=lambda d: order.index(d) if d in order else 3)
-
-
-def canonical_periods(flat: FlatProgram) -> Canonical:
-    """For each computed tensor that repeats itself along an axis, its period by axis: 0 constant, p > 1 constant in blocks of p, 1 varying.
-
-    `relu(x.expand(8, n))` is one row, whatever its shape says; what reads it needs that row once.
-    """
-    canonical: Canonical = {}
-    for item in flat.items:
-        if not isinstance(item, Kernel) or item.scan is not None:
-            continue
-        demand = KernelDemand(item, flat.tensors, Knowledge(), canonical)
-        indices = [*demand.indices(item.body), *(c.expr for c in item.guard)]
-        periods = tuple(_period(d.name, indices) if d.extent > 1 else 1 for d in item.dims)
-        if any(p != 1 for p in periods):
-            canonical[item.name] = periods
-    return canonical
-
-
-def _period(name: str, indices: Sequence[Affine]) -> int:
-    period = 0
-    for index in indices:
-        for atom, _ in index.terms:
-            if atom == name:
-                return 1
-            if not isinstance(atom, str) and name in atom.operand.names:
-                if not isinstance(atom, FloorDiv) or atom.operand.single_name != name:
-                    return 1
-                period = gcd(period, atom.divisor)
-    return period

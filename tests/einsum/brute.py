@@ -36,7 +36,7 @@ Place = tuple[Any, ...]
 Index = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Value:
     """A scalar. `constant`: it follows from the program's text (`number` is then its value, nan when nobody cares)."""
 
@@ -216,7 +216,12 @@ class Machine:
         unknown = [v for _, v in live if not v.constant]
         known = [v for _, v in live if v.constant]
         distinct = list(dict.fromkeys(unknown))
-        if len(distinct) == 1 and not known and not positional and (len(unknown) == 1 or kind in ("max", "min", "any", "all")):
+        if (
+            len(distinct) == 1
+            and not known
+            and not positional
+            and (len(unknown) == 1 or kind in ("max", "min", "any", "all"))
+        ):
             return distinct[0]
         ops = len(distinct) - 1 + bool(known)
         if kind in ("sum", "prod"):
@@ -244,7 +249,12 @@ class Machine:
         if not live:
             return self.constant(fold_constants("sum", known))
         args = tuple(v for values in live for v in values)
-        return self.value(("contract", node.name, len(known), tuple(where)), args, macs=len(set(live)), partial=bool(known))
+        return self.value(
+            ("contract", node.name, len(known), tuple(where)),
+            args,
+            macs=len(set(live)),
+            partial=bool(known) or any(a.constant for a in args),
+        )
 
     def scan(self, node: Statement, result: Tensor) -> None:
         assert node.scan is not None
@@ -263,10 +273,12 @@ class Machine:
                 if here.constant and (before is None or before.constant) and kind in NEUTRAL:
                     before = self.constant(fold_constants(kind, [here.number, *([before.number] if before else [])]))
                 elif here.constant and kind in NEUTRAL and NEUTRAL[kind](here.number) and before is not None:
-                    pass
+                    before.partial = True  # the scan goes over padding: its value stays
                 else:
                     args = (here,) if before is None else (before, here)
-                    before = self.value(("scan", node.name, kind, t if kind.startswith("arg") else 0), args, vector_ops=1)
+                    before = self.value(
+                        ("scan", node.name, kind, t if kind.startswith("arg") else 0), args, vector_ops=1
+                    )
                 result.values[i] = before
 
     # --- bodies
@@ -329,7 +341,14 @@ class Machine:
             macs += value.macs
             vector_ops += value.vector_ops
         read_bytes = sum(packed(self.tensors[n].dtype, c) for n, c in touched.items())
-        return Counts(macs, vector_ops, read_bytes, sum(packed(d, len(p)) for d, p in written.items()), self.partial_repeats, self.powers)
+        return Counts(
+            macs,
+            vector_ops,
+            read_bytes,
+            sum(packed(d, len(p)) for d, p in written.items()),
+            self.partial_repeats,
+            self.powers,
+        )
 
 
 def brute(program: Program, known: dict[str, np.ndarray] | None = None) -> Counts:

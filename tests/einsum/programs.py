@@ -65,7 +65,16 @@ class Builder:
         name = f"t{len(self.nodes)}"
         source = Source(op=len(self.nodes), operator="aten.op", view=view)
         self.nodes.append(
-            Statement(name=name, dtype=dtype, dims=tuple(dims), body=body, reduction=reduction, scan=scan, guard=guard, source=source)
+            Statement(
+                name=name,
+                dtype=dtype,
+                dims=tuple(dims),
+                body=body,
+                reduction=reduction,
+                scan=scan,
+                guard=guard,
+                source=source,
+            )
         )
         self.shapes[name], self.dtypes[name] = tuple(d.extent for d in dims), dtype
         return name
@@ -79,7 +88,9 @@ class Builder:
         ]
         if fits and self.integer(0, 3):
             return self.pick(*fits[-4:])
-        return self.external(tuple(self.integer(1, 4) for _ in range(self.integer(max(least, 1), 3) if rank is None else rank)))
+        return self.external(
+            tuple(self.integer(1, 4) for _ in range(self.integer(max(least, 1), 3) if rank is None else rank))
+        )
 
 
 def dims_of(shape: tuple[int, ...], prefix: str = "i") -> list[Dim]:
@@ -215,7 +226,11 @@ def masked(b: Builder) -> str:
     difference = (j - i if upper else i - j) + shift
     if kind == "select":
         return b.add(dims, Select((at_least(difference, 0),), read_all(x, dims), Literal(fill)))
-    condition = Apply("ge", (IndexValue(i + shift), IndexValue(j))) if not upper else Apply("ge", (IndexValue(j + shift), IndexValue(i)))
+    condition = (
+        Apply("ge", (IndexValue(i + shift), IndexValue(j)))
+        if not upper
+        else Apply("ge", (IndexValue(j + shift), IndexValue(i)))
+    )
     if kind == "inline":
         return b.add(dims, Apply("where", (condition, read_all(x, dims), Literal(fill))))
     mask = b.add([*dims[-2:]], condition, dtype="bool")
@@ -247,7 +262,9 @@ def scanned(b: Builder) -> str:
     x = b.operand(least=1)
     dims = dims_of(b.shapes[x])
     along = b.pick(*dims).name
-    return b.add(dims, read_all(x, dims), scan=Scan(kind=b.pick("sum", "prod", "max"), dim=along, reverse=bool(b.integer(0, 1))))
+    return b.add(
+        dims, read_all(x, dims), scan=Scan(kind=b.pick("sum", "prod", "max"), dim=along, reverse=bool(b.integer(0, 1)))
+    )
 
 
 def softmax(b: Builder) -> str:
@@ -279,7 +296,9 @@ def convolution(b: Builder) -> str:
     """Padding by a guard, stride, dilation and groups."""
     groups = b.pick(1, 1, 2)
     c, m, p, r = b.integer(1, 2), b.integer(1, 2), b.integer(3, 6), b.integer(1, 3)
-    known = [n for n, s in b.shapes.items() if len(s) == 2 and b.dtypes[n] == "f32" and s[0] == c * groups and s[1] >= 3]
+    known = [
+        n for n, s in b.shapes.items() if len(s) == 2 and b.dtypes[n] == "f32" and s[0] == c * groups and s[1] >= 3
+    ]
     x = b.pick(*known) if known else b.external((c * groups, p))
     p = b.shapes[x][1]
     stride, dilation, padding = b.integer(1, 2), b.integer(1, 2), b.integer(0, 2)
