@@ -1,7 +1,7 @@
 """Runs the trace agent in the user's interpreter and asks it for traces.
 
-    python -m sollens.analysis.trace.host FILE [FILE ...]     a summary of each trace and its stage times
-    python -m sollens.analysis.trace.host --json FILE         the trace as JSON
+python -m sollens.analysis.trace.host FILE [FILE ...]     a summary of each trace and its stage times
+python -m sollens.analysis.trace.host --json FILE         the trace as JSON
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
-    """What to trace. `target` is {"kind": "kernelbench" | "class" | "function", "name", "inputs", "init", "init_kwargs", "line", "mode"}."""
+    """What to trace.
+
+    `target` is {"kind": "kernelbench" | "class" | "function", "name", "inputs", "init", "init_kwargs", "line",
+    "mode"}; an input is {"name", "dtype", "shape"} or {"name", "value"} or a literal.
+    """
 
     path: str
     text: str | None = None
@@ -71,7 +75,12 @@ class AgentHost:
     """
 
     def __init__(
-        self, interpreter: str, *, cwd: str | None = None, environment: Mapping[str, str] | None = None, warm: bool = True
+        self,
+        interpreter: str,
+        *,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        warm: bool = True,
     ) -> None:
         self.interpreter = interpreter
         self.cwd = cwd
@@ -132,7 +141,16 @@ class AgentHost:
             if attempt == 2 or (cancel is not None and cancel.is_set()):
                 break
         told = self._told()
-        return TraceReply(problems=(Problem("agent-lost", "the trace agent ended while tracing this file; see detail.", request.path, detail=told),))
+        return TraceReply(
+            problems=(
+                Problem(
+                    "agent-lost",
+                    "the trace agent ended while tracing this file; see detail.",
+                    request.path,
+                    detail=told,
+                ),
+            )
+        )
 
     def close(self) -> None:
         """End the agent and everything it runs."""
@@ -230,7 +248,12 @@ class AgentHost:
         command = [self.interpreter, "-X", "faulthandler", str(BOOT), "once"]
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment, cwd=self.cwd
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self.environment,
+                cwd=self.cwd,
             )
         except OSError as error:
             return TraceReply(problems=(_interpreter_problem(self.interpreter, error),))
@@ -247,24 +270,33 @@ class AgentHost:
                     process.kill()
                     process.communicate()
                     message = f"expected an answer within {request.deadline_s:g} s, but it was still running."
-                    return _cancelled(request) if stop else TraceReply(problems=(Problem("deadline", message, request.path),))
+                    return (
+                        _cancelled(request)
+                        if stop
+                        else TraceReply(problems=(Problem("deadline", message, request.path),))
+                    )
         try:
             return _reply({"reply": json.loads(out)})
         except ValueError:
             message = f"the process running the file ended with status {process.returncode} before it answered."
-            return TraceReply(problems=(Problem("process-exit", message, request.path, detail=told.decode("utf-8", "replace")[-4096:]),))
+            return TraceReply(
+                problems=(
+                    Problem("process-exit", message, request.path, detail=told.decode("utf-8", "replace")[-4096:]),
+                )
+            )
 
 
 def _plain(request: TraceRequest) -> dict[str, Any]:
     return {
         "path": request.path, "text": request.text, "target": dict(request.target), "deadline_s": request.deadline_s,
-        "memory_bytes": request.memory_bytes, "paths": list(request.paths), "seed": request.seed, "max_operators": request.max_operators,
+        "memory_bytes": request.memory_bytes, "paths": list(request.paths), "seed": request.seed,
+        "max_operators": request.max_operators,
     }  # fmt: skip
 
 
 def _reply(message: Mapping[str, Any]) -> TraceReply:
     reply = message["reply"]
-    stages = reply.get("stage_s") or {}
+    stages: dict[str, float] = reply.get("stage_s") or {}
     spent_s = float(message.get("spent_s") or 0.0)
     if reply.get("ok"):
         return TraceReply(trace=from_json(reply["trace"]), stage_s=stages, spent_s=spent_s)
@@ -281,8 +313,8 @@ def _start_problem(hello: Mapping[str, Any]) -> Problem | None:
 
 def _interpreter_problem(interpreter: str, error: OSError) -> Problem:
     message = (
-        f"the interpreter {interpreter!r} cannot be run ({error.strerror or error}): expected the path of a Python with PyTorch. "
-        "Choose another in the settings (sollens.interpreter)."
+        f"the interpreter {interpreter!r} cannot be run ({error.strerror or error}): "
+        "expected the path of a Python with PyTorch. Choose another in the settings (sollens.interpreter)."
     )
     return Problem("interpreter-missing", message)
 
@@ -319,7 +351,10 @@ def main(arguments: list[str]) -> int:
         for name in (a for a in arguments if not a.startswith("--")):
             reply = host.trace(TraceRequest(path=str(Path(name).resolve())))
             for problem in reply.problems:
-                print(f"{problem.file or name}:{problem.line}: {problem.code}: {problem.message}\n{problem.detail}", file=sys.stderr)
+                print(
+                    f"{problem.file or name}:{problem.line}: {problem.code}: {problem.message}\n{problem.detail}",
+                    file=sys.stderr,
+                )
                 status = 2
             if reply.trace is not None:
                 print(reply.trace.to_json() if as_json else _summary(reply))
@@ -330,7 +365,8 @@ def _summary(reply: TraceReply) -> str:
     trace = reply.trace
     assert trace is not None
     stages = " ".join(f"{k} {1e3 * v:.0f}" for k, v in reply.stage_s.items())
-    lines = [f"{trace.name}: {len(trace.ops)} operators, {len(trace.setup)} of setup, {len(trace.tensors)} tensors; ms: {stages}"]
+    counts = f"{len(trace.ops)} operators, {len(trace.setup)} of setup, {len(trace.tensors)} tensors"
+    lines = [f"{trace.name}: {counts}; ms: {stages}"]
     for op in trace.ops:
         span = trace.spans[op.span] if op.span >= 0 else None
         place = f"{Path(span.file).name}:{span.line}:{span.column}" if span else ""

@@ -47,8 +47,9 @@ class Tensor:
     name: str = ""
     strides: list[int] | None = None
     offset: int = 0
-    # Flat row-major values, when they do not depend on chance and are few (integer, bool and small float tensors built from
-    # arange, tensor([...]), tril(ones) ...): {"dtype", "data": base64 of little-endian bytes}.
+    # Flat row-major values at the program's start, when they do not depend on chance and are few (integer, bool and
+    # small float tensors built from arange, tensor([...]), tril(ones) ...): {"dtype", "data": base64 of little-endian
+    # bytes}.
     values: dict[str, str] | None = None
     # Built by a random factory: its example values mean nothing.
     random: bool = False
@@ -66,7 +67,7 @@ class Op:
     span: int = -1  # index into Trace.spans
     module: int = -1  # index into Trace.modules
     # Ids of argument tensors that this call writes in place.
-    mutates: list[int] = field(default_factory=lambda: [])
+    mutates: list[int] = field(default_factory=list[int])
     # Every output shares memory with an argument and nothing is written: moves no data.
     view: bool = False
 
@@ -84,7 +85,7 @@ class Span:
     end_line: int
     end_column: int
     function: str = ""
-    stack: list[list[Any]] = field(default_factory=lambda: [])
+    stack: list[list[Any]] = field(default_factory=list[list[Any]])
 
 
 @dataclass
@@ -105,8 +106,8 @@ class Module:
 class Trace:
     """What one target did when it ran on example inputs.
 
-    `setup` holds the operators of construction and of `get_inputs` on which tensors of the program depend (masks, tables), so
-    that their values are known without being sent; they are no work and no traffic of the program.
+    `setup` holds the operators of construction and of `get_inputs` on which tensors of the program depend (masks,
+    tables), so that their values are known without being sent; they are no work of the program and no traffic.
     """
 
     name: str
@@ -116,13 +117,13 @@ class Trace:
     outputs: Any
     spans: list[Span]
     modules: list[Module]
-    setup: list[Op] = field(default_factory=lambda: [])
+    setup: list[Op] = field(default_factory=list[Op])
     line: int = 0  # of the target's class or def
     forward_line: int = 0
     # Framework settings that change a number: {"float32_matmul_precision": "highest", "cudnn_allow_tf32": true, ...}
-    settings: dict[str, Any] = field(default_factory=lambda: {})
-    assumptions: list[str] = field(default_factory=lambda: [])
-    versions: dict[str, str] = field(default_factory=lambda: {})
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    assumptions: list[str] = field(default_factory=list[str])
+    versions: dict[str, str] = field(default_factory=dict[str, str])
     schema: int = SCHEMA_VERSION
 
     def to_json(self) -> str:

@@ -1,5 +1,5 @@
-# ruff: noqa: TID252
-"""From what was recorded to the trace: number the tensors that the program uses, and keep the setup they follow from."""
+# pyright: basic
+"""From what was recorded to the trace: number the tensors the program uses, keep the setup they follow from."""
 
 from __future__ import annotations
 
@@ -75,7 +75,12 @@ def _table(infos: list[Info], sent: set[int]) -> list[dict[str, Any]]:
         info.ref["tensor"] = number
         storage = stores.setdefault(id(info.store), len(stores))
         entry = table_entry(info, number, storage)
-        if info.kind != "parameter" and id(info) in sent and info.at_start is not None and info.name.rsplit(".", 1)[-1] not in _STATISTICS:
+        if (
+            info.kind != "parameter"
+            and id(info) in sent
+            and info.at_start is not None
+            and info.name.rsplit(".", 1)[-1] not in _STATISTICS
+        ):
             with no_modes():
                 values = encode_values(info.at_start, brief=info.kind == "intermediate")
             if values is not None:

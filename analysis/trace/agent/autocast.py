@@ -1,7 +1,7 @@
-# ruff: noqa: TID252
+# pyright: basic
 """Autocast's casts as a GPU makes them: meta tensors carry no autocast key, so they are made (and recorded) here.
 
-The lists are those of PyTorch's documentation for CUDA (docs, "Automatic Mixed Precision package: CUDA Op-Specific Behavior").
+The lists are those of PyTorch's documentation, "Automatic Mixed Precision: CUDA Op-Specific Behavior".
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from typing import Any
 import torch
 
 _LOWER = {
-    "linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "addmm", "addmv", "addr", "addbmm", "baddbmm", "einsum",
-    "chain_matmul", "multi_dot", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "prelu", "bilinear", "scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu",
+    "linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "addmm", "addmv", "addr", "addbmm",
+    "baddbmm", "einsum", "chain_matmul", "multi_dot", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "prelu", "bilinear", "scaled_dot_product_attention", "lstm", "gru",
+    "rnn_tanh", "rnn_relu",
 }  # fmt: skip
 _FULL = {
-    "acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "sinh", "tan", "pow",
-    "softplus", "layer_norm", "group_norm", "norm", "cosine_similarity", "poisson_nll_loss", "cosine_embedding_loss", "nll_loss",
-    "hinge_embedding_loss", "kl_div", "l1_loss", "smooth_l1_loss", "huber_loss", "mse_loss", "margin_ranking_loss",
-    "multilabel_margin_loss", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss", "cross_entropy",
-    "binary_cross_entropy_with_logits", "dist", "pdist", "cdist", "renorm", "logsumexp", "prod", "softmax", "log_softmax",
-    "softmin", "cumprod", "cumsum", "sum", "rms_norm", "__pow__", "__rpow__",
+    "acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt",
+    "sinh", "tan", "pow", "softplus", "layer_norm", "group_norm", "norm", "cosine_similarity", "poisson_nll_loss",
+    "cosine_embedding_loss", "nll_loss", "hinge_embedding_loss", "kl_div", "l1_loss", "smooth_l1_loss",
+    "huber_loss", "mse_loss", "margin_ranking_loss", "multilabel_margin_loss", "soft_margin_loss",
+    "triplet_margin_loss", "multi_margin_loss", "cross_entropy", "binary_cross_entropy_with_logits", "dist",
+    "pdist", "cdist", "renorm", "logsumexp", "prod", "softmax", "log_softmax", "softmin", "cumprod", "cumsum",
+    "sum", "rms_norm", "__pow__", "__rpow__",
 }  # fmt: skip
 
 
@@ -38,15 +40,15 @@ class Autocast:
             return args, kwargs
         name = getattr(func, "__name__", "")
         if name in _LOWER:
-            to = torch.get_autocast_dtype("cpu")
-            change: Callable[[torch.Tensor], torch.Tensor] = lambda t: self._lower(t, to)  # noqa: E731
+            change: Callable[[torch.Tensor], torch.Tensor] = self._lower
         elif name in _FULL:
             change = _full
         else:
             return args, kwargs
         return _each(args, change), _each(kwargs, change)
 
-    def _lower(self, tensor: torch.Tensor, to: torch.dtype) -> torch.Tensor:
+    def _lower(self, tensor: torch.Tensor) -> torch.Tensor:
+        to = torch.get_autocast_dtype("cpu")
         if tensor.dtype is to or tensor.dtype is torch.float64 or not tensor.is_floating_point():
             return tensor
         if not isinstance(tensor, torch.nn.Parameter):

@@ -1,7 +1,8 @@
+# pyright: basic
 """Start of the agent process: loads this folder under a private name, so that no user's module is shadowed.
 
-    python -X faulthandler boot.py            serve requests on standard input and output (see server.py)
-    python -X faulthandler boot.py once       one request as JSON on standard input, its reply on standard output
+python -X faulthandler boot.py            serve requests on standard input and output (see server.py)
+python -X faulthandler boot.py once       one request as JSON on standard input, its reply on standard output
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """The process of one request: limits, redirected streams, one trace, one reply."""
 
 from __future__ import annotations
@@ -84,7 +84,11 @@ def _sizes() -> tuple[int, int] | None:
     """Bytes mapped and bytes of private data now: PyTorch alone maps gigabytes."""
     try:
         with open("/proc/self/status") as file:
-            found = {k: int(v.split()[0]) * 1024 for k, v in (line.split(":", 1) for line in file) if k in ("VmSize", "VmData")}
+            found = {
+                k: int(v.split()[0]) * 1024
+                for k, v in (line.split(":", 1) for line in file)
+                if k in ("VmSize", "VmData")
+            }
         return found["VmSize"], found["VmData"]
     except (OSError, KeyError, ValueError):
         return None

@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """torch dtypes and their short names in a trace."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BY_NAME.update({long: getattr(torch, long) for long in _NAMES if hasattr(torch, 
 
 
 def short_name(dtype: torch.dtype) -> str:
-    """"f32" for torch.float32; torch's own name when it has no short one."""
+    """ "f32" for torch.float32; torch's own name when it has no short one."""
     return SHORT.get(dtype) or str(dtype).removeprefix("torch.")
 
 

@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """Operators without a meta kernel, asked of FakeTensorMode: it knows decompositions and value-dependent shapes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# pyright: basic
 """Which frame of the Python stack is the user's, and the source range of the call it is in."""
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ class Frames:
         if not name or name.startswith("<") or not os.path.isabs(name):
             return False
         name = os.path.realpath(name)
-        if name.startswith(_HERE + os.sep) or f"{os.sep}site-packages{os.sep}" in name or f"{os.sep}dist-packages{os.sep}" in name:
+        if (
+            name.startswith(_HERE + os.sep)
+            or f"{os.sep}site-packages{os.sep}" in name
+            or f"{os.sep}dist-packages{os.sep}" in name
+        ):
             return False
         return not any(name.startswith(root) for root in self._libraries)
 

@@ -1,5 +1,5 @@
-# ruff: noqa: TID252
-"""A function mode: records some functions whole, moves accelerator devices to the CPU, answers `.tolist()` from known values."""
+# pyright: basic
+"""A function mode: some functions are recorded whole, devices are one, `.tolist()` answers from known values."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Functions(TorchFunctionMode):
             t.cpu: lambda a, k: a[0],
             t.pin_memory: lambda a, k: a[0],
             t.device.__get__: lambda a, k: _CPU,
-            t.is_cpu.__get__: lambda a, k: True,
+            t.__dict__.get("is_cpu", torch._C.TensorBase.__dict__["is_cpu"]).__get__: lambda a, k: True,
             t.tolist: self._tolist,
             t.numpy: self._numpy,
             t.__array__: lambda a, k: self._numpy(a[:1], {}),
@@ -78,7 +78,12 @@ class Functions(TorchFunctionMode):
     def nested(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A call from inside one of torch's own functions, where the mode is not active."""
         handler = self.handlers.get(func)
-        if handler is None or self._depth == 0 or self.recorder.paused or any(isinstance(a, torch.Tensor) and not a.is_meta for a in args):
+        if (
+            handler is None
+            or self._depth == 0
+            or self.recorder.paused
+            or any(isinstance(a, torch.Tensor) and not a.is_meta for a in args)
+        ):
             return func(*args, **kwargs)
         return handler(*self._autocast.cast(func, args, kwargs))
 
@@ -131,7 +136,7 @@ class Functions(TorchFunctionMode):
 
     def _attention(self, args: Any, kwargs: Any) -> Any:
         q, k, v, *rest = _bind(_SDPA, _SDPA_DEFAULTS, args, kwargs)
-        options = dict(zip(_SDPA[3:], rest))
+        options = dict(zip(_SDPA[3:], rest, strict=False))
         if not options["enable_gqa"]:
             options.pop("enable_gqa")
         return self.whole("scaled_dot_product_attention", [q, k, v, *rest], lambda: _attention(q, k, v, **options))
@@ -210,17 +215,17 @@ def _bind(names: tuple[str, ...], defaults: dict[str, Any], args: tuple[Any, ...
 
 
 def _recurrent_result(name: str, args: list[Any]) -> Any:
-    """The outputs' shapes of torch._VF.lstm and its kin: under fake tensors those fall apart, one operator a time step."""
+    """What torch._VF.lstm and its kin give, in shapes: left alone they fall apart, one operator a time step."""
     packed = isinstance(args[3], (list, tuple))
-    if packed:
-        data, _, hx, params, has_biases, layers, _, _, bidirectional = args
-    else:
-        data, hx, params, has_biases, layers, _, _, bidirectional, batch_first = args
+    data, hx, params = (args[0], args[2], args[3]) if packed else args[:3]
+    bidirectional = args[8] if packed else args[7]
     states = list(hx) if name == "lstm" else [hx]
     directions = 2 if bidirectional else 1
     width = states[0].shape[-1]
     if data.shape[-1] != params[0].shape[1]:
-        raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {params[0].shape[1]}, got {data.shape[-1]}")
+        raise RuntimeError(
+            f"input.size(-1) must be equal to input_size. Expected {params[0].shape[1]}, got {data.shape[-1]}"
+        )
     new = [torch.empty(s.shape, dtype=data.dtype, device=META) for s in states]
     output = torch.empty((*data.shape[:-1], width * directions), dtype=data.dtype, device=META)
     return (output, *new)

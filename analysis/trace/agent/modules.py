@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """Which module is running, and where each was made."""
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Modules:
         file = ""
         for value in cls.__dict__.values():
             code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
-            if code is not None and code.co_qualname.startswith(cls.__qualname__ + ".") if _QUALNAMES else code is not None:
+            if code is not None and getattr(code, "co_qualname", cls.__qualname__).startswith(cls.__qualname__):
                 file = code.co_filename
                 break
         if not file or not self.frames.is_user_file(file):
@@ -121,12 +121,11 @@ def _install() -> None:
     torch.nn.Module.__call__ = entered  # type: ignore[method-assign,assignment]
 
 
-_QUALNAMES = hasattr(class_code := (lambda: None).__code__, "co_qualname")
 _LINES: dict[str, dict[str, int]] = {}
 
 
 def class_lines(file: str) -> dict[str, int]:
-    """Lines of the `class` and `def` statements of a file by qualified name (1-based; that of the keyword, not of decorators)."""
+    """Lines of a file's `class` and `def` keywords (not of their decorators) by qualified name."""
     found = _LINES.get(file)
     if found is None:
         import ast

@@ -1,5 +1,5 @@
-# ruff: noqa: TID252
-"""What is replaced in torch while a target runs: costly initialisation, compilers, and calls that need an accelerator."""
+# pyright: basic
+"""What is replaced in torch: costly initialisation, compilers, and calls that need an accelerator."""
 
 from __future__ import annotations
 
@@ -89,7 +89,15 @@ def _without_accelerator() -> None:
     def nothing(*args: Any, **kwargs: Any) -> None: ...
 
     cuda: Any = torch.cuda
-    for name in ("synchronize", "empty_cache", "reset_peak_memory_stats", "manual_seed", "manual_seed_all", "set_device", "init"):
+    for name in (
+        "synchronize",
+        "empty_cache",
+        "reset_peak_memory_stats",
+        "manual_seed",
+        "manual_seed_all",
+        "set_device",
+        "init",
+    ):
         setattr(cuda, name, nothing)
     for name in ("Stream", "Event", "stream", "current_stream", "default_stream", "device"):
         setattr(cuda, name, _Nothing)

@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """From an exception to a problem of the catalogue, with the place in the user's file and what to do."""
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from .frames import Frames
 from .recorder import DataDependent, TooManyOperators
 
 _GPU = re.compile(
-    r"not compiled with CUDA|No CUDA GPUs|NVIDIA driver|CUDA (error|driver|runtime)|torch_cuda|nvcc|CUDA_HOME|requires? (a )?(CUDA|GPU)|"
-    r"cuda.* not available|0 active drivers|triton", re.IGNORECASE
+    r"not compiled with CUDA|No CUDA GPUs|NVIDIA driver|CUDA (error|driver|runtime)|torch_cuda|nvcc|CUDA_HOME|"
+    r"requires? (a )?(CUDA|GPU)|cuda.* not available|0 active drivers|triton", re.IGNORECASE
 )  # fmt: skip
-_MEMORY = re.compile(r"can't allocate memory|DefaultCPUAllocator|not enough memory|std::bad_alloc|Cannot allocate memory", re.IGNORECASE)
+_MEMORY = re.compile(
+    r"can't allocate memory|DefaultCPUAllocator|not enough memory|std::bad_alloc|Cannot allocate memory", re.IGNORECASE
+)
 _STAGES = {
     "import": ("import-error", "importing the file"),
     "constructor": ("constructor-failed", "building the model"),
@@ -47,9 +49,18 @@ def problem_of(error: BaseException, stage: str, frames: Frames) -> dict[str, An
     where = file or frames.path
     chain = _chain(error)
     if isinstance(error, TooManyOperators):
-        return _problem("too-many-operators", f"{error}; trace a smaller part or fewer loop steps.", where, line, column, detail)
+        return _problem(
+            "too-many-operators", f"{error}; trace a smaller part or fewer loop steps.", where, line, column, detail
+        )
     if isinstance(error, (SystemExit, KeyboardInterrupt)):
-        return _problem("process-exit", f"{doing} ended the process ({told}); expected it to return. Guard the call.", where, line, column, "")
+        return _problem(
+            "process-exit",
+            f"{doing} ended the process ({told}); expected it to return. Guard the call.",
+            where,
+            line,
+            column,
+            "",
+        )
     if any(isinstance(e, DataDependent) or type(e).__name__ in _DATA for e in chain):
         message = (
             f"{_data_text(chain)}: expected control flow and shapes that follow from shapes alone. "
@@ -57,15 +68,26 @@ def problem_of(error: BaseException, stage: str, frames: Frames) -> dict[str, An
         )
         return _problem("data-dependent", message, where, line, column, detail)
     if any(isinstance(e, MemoryError) or _MEMORY.search(str(e)) for e in chain):
-        return _problem("memory-limit", f"{doing} ran out of the memory allowed to a trace ({told}).", where, line, column, detail)
+        return _problem(
+            "memory-limit", f"{doing} ran out of the memory allowed to a trace ({told}).", where, line, column, detail
+        )
     if any(_GPU.search(str(e)) for e in chain) and not isinstance(error, ModuleNotFoundError):
-        message = f"{doing} needs an accelerator ({told}); a trace has none. Write the operator in plain PyTorch, or guard the call."
+        message = (
+            f"{doing} needs an accelerator ({told}); a trace has none. "
+            "Write the operator in plain PyTorch, or guard the call."
+        )
         return _problem("needs-gpu", message, where, line, column, detail)
     if isinstance(error, ModuleNotFoundError) and error.name:
-        message = f"module {error.name!r} is not installed in this interpreter; install it, or choose the interpreter that has it."
+        message = (
+            f"module {error.name!r} is not installed in this interpreter; "
+            "install it, or choose the interpreter that has it."
+        )
         return _problem("import-error", message, where, line, column, detail)
     if _is_missing_config(error):
-        message = f"the model's configuration is not on this disk ({told}); download it once, traces run offline and need no weights."
+        message = (
+            f"the model's configuration is not on this disk ({told}); "
+            "download it once: traces run offline and need no weights."
+        )
         return _problem("config-missing", message, where, line, column, detail)
     return _problem(code, f"{doing} raised {told}", where, line, column, detail)
 
@@ -82,7 +104,9 @@ def _data_text(chain: list[BaseException]) -> str:
 
 def _is_missing_config(error: BaseException) -> bool:
     text = str(error)
-    return isinstance(error, (OSError, ValueError)) and ("config.json" in text or "huggingface.co" in text or "offline mode" in text)
+    return isinstance(error, (OSError, ValueError)) and (
+        "config.json" in text or "huggingface.co" in text or "offline mode" in text
+    )
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """A dispatch mode that runs every operator on meta tensors and records it as the trace's schema has it.
 
 Meta tensors cost a tenth of what fake ones do; an operator without a meta kernel is asked of FakeTensorMode instead.
@@ -20,7 +20,18 @@ from .shapes import by_rule, in_place_known, key_of, recall, remember, remember_
 from .tensors import META, Info, Tensors
 
 _TRANSPARENT = {"detach", "alias", "lift_fresh", "lift", "detach_"}
-_RESHAPING = {"squeeze_", "unsqueeze_", "t_", "transpose_", "resize_", "resize_as_", "set_", "as_strided_", "swapaxes_", "swapdims_"}
+_RESHAPING = {
+    "squeeze_",
+    "unsqueeze_",
+    "t_",
+    "transpose_",
+    "resize_",
+    "resize_as_",
+    "set_",
+    "as_strided_",
+    "swapaxes_",
+    "swapdims_",
+}
 _UNDEFINED = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted"}
 _DROPPED_KEYWORDS = {"device", "layout", "memory_format", "pin_memory", "generator"}
 _DROPPED = (torch.device, torch.layout, torch.memory_format, torch.Generator)
@@ -37,7 +48,20 @@ class DataDependent(RuntimeError):
 class Rule:
     """What the schema of an operator says, looked up once."""
 
-    __slots__ = ("by_fake", "has_device", "in_place", "lifts", "name", "random", "target", "transparent", "undefined", "whole_write", "writes", "writes_kw")
+    __slots__ = (
+        "by_fake",
+        "has_device",
+        "in_place",
+        "lifts",
+        "name",
+        "random",
+        "target",
+        "transparent",
+        "undefined",
+        "whole_write",
+        "writes",
+        "writes_kw",
+    )
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -51,7 +75,9 @@ class Rule:
         self.by_fake = False
         self.undefined = name in _UNDEFINED
         self.whole_write = name in ("fill_", "zero_", "copy_")
-        written = [(i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+        written = [
+            (i, a.name) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
+        ]
         self.has_device = any(a.name == "device" for a in schema.arguments)
         self.writes = [i for i, _ in written]
         # Writes its first argument and nothing else, and keeps its shape.
@@ -109,7 +135,9 @@ class Recorder(TorchDispatchMode):
             return result
         inputs: list[Info] = []
         encoded = [self.encode(a, inputs) for a in args]
-        encoded_kw = {k: self.encode(v, inputs) for k, v in kwargs.items() if v is not None and k not in _DROPPED_KEYWORDS}
+        encoded_kw = {
+            k: self.encode(v, inputs) for k, v in kwargs.items() if v is not None and k not in _DROPPED_KEYWORDS
+        }
         if self.tensors.met_real:
             args, kwargs = self.tensors.as_meta(args), self.tensors.as_meta(kwargs)
             self.tensors.met_real = False
@@ -145,7 +173,7 @@ class Recorder(TorchDispatchMode):
                 remember(key, result, inputs, outputs)
             elif outputs and outputs[0] in written:
                 remember_in_place(key)
-        self.shadows.follow(rule, func, args, kwargs, inputs, written, result, outputs, real, setup=not self.in_forward)
+        self.shadows.follow(rule, func, args, kwargs, inputs, written, outputs, real, setup=not self.in_forward)
         self.append(rule.target, encoded, encoded_kw, encoded_out, inputs, outputs, written)
         return result
 
@@ -168,7 +196,14 @@ class Recorder(TorchDispatchMode):
             return result
 
     def append(
-        self, target: str, args: list[Any], kwargs: dict[str, Any], out: Any, inputs: list[Info], outputs: list[Info], written: list[Info]
+        self,
+        target: str,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        out: Any,
+        inputs: list[Info],
+        outputs: list[Info],
+        written: list[Info],
     ) -> None:
         """Record one call."""
         if not outputs and not written:
@@ -196,14 +231,18 @@ class Recorder(TorchDispatchMode):
         if len(self.current) > self.limit:
             raise TooManyOperators(f"more than {self.limit} operators")
 
-    def _from_values(self, rule: Rule, func: Any, args: Any, kwargs: Any, inputs: list[Info], error: Exception) -> tuple[Any, Any]:
+    def _from_values(
+        self, rule: Rule, func: Any, args: Any, kwargs: Any, inputs: list[Info], error: Exception
+    ) -> tuple[Any, Any]:
         """The result of an operator whose shape depends on values, from the values when they are known."""
         found = self.shadows.run(func, args, kwargs, self.tensors)
         if found is None:
             found = self.shadows.run_mask_index(func, args, self.tensors)
             if found is not None:
                 return found, None
-            raise DataDependent(f"{rule.target} depends on the values of a tensor, which a trace does not have") from error
+            raise DataDependent(
+                f"{rule.target} depends on the values of a tensor, which a trace does not have"
+            ) from error
         if isinstance(found, torch.Tensor):
             return self.tensors.fresh(found), found
         if isinstance(found, (tuple, list)):
@@ -212,7 +251,7 @@ class Recorder(TorchDispatchMode):
 
     def _written(self, rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Info]:
         found: list[Info] = []
-        for position, name in zip(rule.writes, rule.writes_kw):
+        for position, name in zip(rule.writes, rule.writes_kw, strict=False):
             value = args[position] if position < len(args) else kwargs.get(name)
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(item, torch.Tensor):
@@ -250,7 +289,9 @@ class Recorder(TorchDispatchMode):
         if isinstance(value, list):
             return [self.encode_tree(v) for v in value]
         if isinstance(value, dict):
-            return {"dict": [[k if isinstance(k, (str, int)) else str(k), self.encode_tree(v)] for k, v in value.items()]}
+            return {
+                "dict": [[k if isinstance(k, (str, int)) else str(k), self.encode_tree(v)] for k, v in value.items()]
+            }
         fields = getattr(type(value), "__dataclass_fields__", None)
         if fields is not None:
             return {"dict": [[k, self.encode_tree(getattr(value, k, None))] for k in fields]}
@@ -281,4 +322,3 @@ def encode_plain(value: Any) -> Any:
 def encode_float(value: float) -> Any:
     """A float, tagged where JSON has none."""
     return value if math.isfinite(value) else {"float": str(value)}
-

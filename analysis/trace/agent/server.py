@@ -1,7 +1,7 @@
-# ruff: noqa: TID252
+# pyright: basic
 """The warm parent: imports torch once, forks a child for each request, holds it to its deadline and memory.
 
-Frames in both directions are an 8-byte little-endian length and JSON. Requests: {"id", "path", "target", ...}, {"cancel": id}.
+Frames in both directions are an 8-byte little-endian length and JSON. Requests: {"id", "path", ...}, {"cancel": id}.
 Replies: {"hello": ...} once, then {"id": ..., "reply": {"ok", ...}}.
 """
 
@@ -46,7 +46,8 @@ def _warm() -> dict[str, Any]:
     except ImportError as error:
         return {"problem": {
             "code": "framework-missing", "file": "", "line": 0, "column": 0, "detail": repr(error),
-            "message": f"{sys.executable} has no PyTorch: run `{sys.executable} -m pip install torch`, or choose another interpreter.",
+            "message": f"{sys.executable} has no PyTorch: run `{sys.executable} -m pip install torch`, "
+            "or choose another interpreter.",
         }}  # fmt: skip
     torch.set_num_threads(1)
     import importlib.util
@@ -68,7 +69,12 @@ def _warm() -> dict[str, Any]:
             if name in ("warm", "_target_warm"):
                 del sys.modules[name]
         sys.path[:] = path
-    hello = {"torch": torch.__version__, "python": sys.version.split()[0], "warm": bool(reply.get("ok")), "executable": sys.executable}
+    hello = {
+        "torch": torch.__version__,
+        "python": sys.version.split()[0],
+        "warm": bool(reply.get("ok")),
+        "executable": sys.executable,
+    }
     if not reply.get("ok"):
         hello["warm_problem"] = reply.get("problems")
     return hello
@@ -172,12 +178,12 @@ class Server:
                 os.close(read)
             for other in self.active.values():
                 other.close()
-            child.serve(request, *(write for _, write in pipes), self.libc)
+            child.serve(request, pipes[0][1], pipes[1][1], pipes[2][1], self.libc)
         for _, write in pipes:
             os.close(write)
         for read, _ in pipes:
             os.set_blocking(read, False)
-        active = Active(request, pid, *(read for read, _ in pipes))
+        active = Active(request, pid, pipes[0][0], pipes[1][0], pipes[2][0])
         self.active[pid] = active
         self.selector.register(active.reply_fd, selectors.EVENT_READ, lambda _: self._on_reply(active))
         self.selector.register(active.output_fd, selectors.EVENT_READ, lambda fd: self._drain(active, fd))
@@ -204,7 +210,7 @@ class Server:
         self._reap()
 
     def _reap(self) -> None:
-        """Collect strays that this process adopted as their reaper; children of requests are waited for by their own."""
+        """Collect strays that this process adopted as their reaper."""
         kill_strays(set(self.active))
 
     def _tick(self) -> None:

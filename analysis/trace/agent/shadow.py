@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """Real values beside meta tensors, for those that follow from the source alone: masks, tables, schedules, indices.
 
 They answer `.item()`, `.tolist()`, `bool(tensor)`, `nonzero` and boolean-mask indexing exactly.
@@ -18,7 +18,20 @@ _MAX_ELEMENTS = 2**20
 _MAX_RANDOM = 4096
 _MAX_HEAVY = 2**14
 _BUDGET_S = 0.5
-_HEAVY = {"mm", "bmm", "addmm", "baddbmm", "convolution", "linalg_solve", "linalg_inv_ex", "svd", "matmul", "einsum", "linear"}
+_HEAVY = {
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "convolution",
+    "linalg_solve",
+    "linalg_inv_ex",
+    "svd",
+    "matmul",
+    "einsum",
+    "linear",
+}
+
 
 class Shadows:
     """Keeps `Info.real` and the flags of its store in step with every operator."""
@@ -30,8 +43,8 @@ class Shadows:
         self.used_parameters = False
 
     def follow(
-        self, rule: Any, func: Any, args: Any, kwargs: Any, inputs: list[Info], written: list[Info], result: Any, outputs: list[Info],
-        real: Any, *, setup: bool,
+        self, rule: Any, func: Any, args: Any, kwargs: Any, inputs: list[Info], written: list[Info],
+        outputs: list[Info], real: Any, *, setup: bool,
     ) -> None:  # fmt: skip
         """Update the flags of the stores that the call wrote and compute real values where possible."""
         if rule.undefined:
@@ -66,7 +79,7 @@ class Shadows:
                 info.store.random = random
                 info.store.shadowed = found is not None
         if found is not None:
-            for info, value in zip(outputs, found):
+            for info, value in zip(outputs, found, strict=False):
                 if info.real is None or info not in written:
                     info.real = value
 
@@ -172,5 +185,3 @@ def _collect(value: Any, tensors: Tensors, infos: list[Info]) -> None:
     elif isinstance(value, dict):
         for item in value.values():
             _collect(item, tensors, infos)
-
-

@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """Shapes of results seen before: an operator on arguments of the same shapes gives the same shapes.
 
 PyTorch computes many meta results in Python, at up to a millisecond each, and models repeat their layers.
@@ -149,13 +149,9 @@ def _matmul(args: Any) -> Any:
     a, b = args
     if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or a.dtype is not b.dtype:
         return None
-    if a.dim() == b.dim() and a.shape[:-2] == b.shape[:-2]:
-        batch = a.shape[:-2]
-    elif b.dim() == 2:
-        batch = a.shape[:-2]
-    else:
+    if b.dim() != 2 and a.shape[:-2] != b.shape[:-2]:
         return None
-    return torch.empty((*batch, a.shape[-2], b.shape[-1]), dtype=a.dtype, device=META)
+    return torch.empty((*a.shape[:-2], a.shape[-2], b.shape[-1]), dtype=a.dtype, device=META)
 
 
 _RULES = {

@@ -1,3 +1,4 @@
+# pyright: basic
 """What the parent knows of one child: its pipes, its limits, how it ended, and the problem that amounts to."""
 
 from __future__ import annotations
@@ -157,7 +158,9 @@ class Active:
         else:
             status = os.WEXITSTATUS(self.status) if self.status is not None else -1
             code = "process-exit"
-            message = f"the file ended its process with status {status} (os._exit?); expected it to return. Guard that call."
+            message = (
+                f"the file ended its process with status {status} (os._exit?); expected it to return. Guard that call."
+            )
         told = self._told()
         detail = dump[-3000:] + (f"\n--- output ---\n{told}" if told else "")
         return {"code": code, "message": message, "file": file, "line": line, "column": 0, "detail": detail}

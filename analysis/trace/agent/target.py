@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """Load the user's file, build the target and its inputs, run it, and hand back its trace."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Run:
     def __init__(self, request: dict[str, Any]) -> None:
         self.request = request
         self.path = os.path.abspath(request["path"])
-        self.target = request.get("target") or {"kind": "kernelbench"}
+        self.target: dict[str, Any] = request.get("target") or {"kind": "kernelbench"}
         self.frames = Frames(self.path)
         self.recorder = Recorder(self.frames, request.get("max_operators") or 200_000)
         self.assumptions = patches.NOTES
@@ -90,7 +90,11 @@ class Run:
         for part in name.split("."):
             found = getattr(found, part, None)
             if found is None:
-                raise Unusable("import-error", f"{name!r} is not defined in {self.path} after importing it.", self.target.get("line", 0))
+                raise Unusable(
+                    "import-error",
+                    f"{name!r} is not defined in {self.path} after importing it.",
+                    self.target.get("line", 0),
+                )
         lines = class_lines(self.path)
         self.line = self.target.get("line") or lines.get(name, 0)
         model = None
@@ -113,7 +117,11 @@ class Run:
         self.line = class_lines(self.path).get(cls.__qualname__, 0)
         self.forward_line = _forward_line(cls)
         if not hasattr(module, "get_inputs"):
-            raise Unusable("no-shapes", f"{cls.__name__} has no get_inputs() and no pragma: add `# sol: x=f32[8, 512]` above it.", self.line)
+            raise Unusable(
+                "no-shapes",
+                f"{cls.__name__} has no get_inputs() and no pragma: add `# sol: x=f32[8, 512]` above it.",
+                self.line,
+            )
         self._enter("inputs")
         given = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
         init, init_kwargs = _arguments(given)
@@ -135,7 +143,9 @@ class Run:
         if len(own) == 1:
             return own[0]
         names = ", ".join(c.__name__ for c in own) or "none"
-        raise Unusable("no-shapes", f"expected a class {wanted} (or just one nn.Module) beside get_inputs(), found: {names}.")
+        raise Unusable(
+            "no-shapes", f"expected a class {wanted} (or just one nn.Module) beside get_inputs(), found: {names}."
+        )
 
     def _ready(self, model: torch.nn.Module) -> torch.nn.Module:
         return model.train() if self.target.get("mode") == "train" else model.eval()
@@ -153,7 +163,9 @@ class Run:
         if isinstance(spec, dict) and "shape" in spec and "dtype" in spec:
             dtype = BY_NAME.get(spec["dtype"])
             if dtype is None:
-                raise Unusable("inputs-failed", f"dtype {spec['dtype']!r} of {spec.get('name') or 'an input'} is not known.")
+                raise Unusable(
+                    "inputs-failed", f"dtype {spec['dtype']!r} of {spec.get('name') or 'an input'} is not known."
+                )
             tensor = torch.empty(tuple(spec["shape"]), dtype=dtype)
             self.recorder.tensors.of(tensor).store.random = True
             return tensor
@@ -235,7 +247,12 @@ def _arguments(given: Any) -> tuple[list[Any], dict[str, Any]]:
     if isinstance(given, torch.Tensor):
         return [given], {}
     items = list(given)
-    if len(items) == 2 and isinstance(items[0], (list, tuple)) and isinstance(items[1], dict) and all(isinstance(k, str) for k in items[1]):
+    if (
+        len(items) == 2
+        and isinstance(items[0], (list, tuple))
+        and isinstance(items[1], dict)
+        and all(isinstance(k, str) for k in items[1])
+    ):
         return list(items[0]), items[1]
     return items, {}
 
@@ -249,8 +266,8 @@ def _parameters(call: Any) -> dict[str, inspect.Parameter]:
 
 
 def _forward_line(cls: type) -> int:
-    method = getattr(cls, "forward", None) or getattr(cls, "__call__", None)
+    method = getattr(cls, "forward", None) or cls.__dict__.get("__call__")
     code = getattr(inspect.unwrap(method), "__code__", None) if method is not None else None
     if code is None:
         return 0
-    return class_lines(code.co_filename).get(getattr(method, "__qualname__", ""), code.co_firstlineno)
+    return class_lines(code.co_filename).get(getattr(method, "__qualname__", "")) or int(code.co_firstlineno)

@@ -1,4 +1,4 @@
-# ruff: noqa: TID252
+# pyright: basic
 """The tensors a trace met: identity, storage, kind, and how they become entries of the trace's table."""
 
 from __future__ import annotations
@@ -38,7 +38,20 @@ class Store:
 class Info:
     """One tensor value."""
 
-    __slots__ = ("dtype", "key", "kind", "name", "offset", "real", "ref", "shape", "start", "store", "strides", "tensor")
+    __slots__ = (
+        "dtype",
+        "key",
+        "kind",
+        "name",
+        "offset",
+        "real",
+        "ref",
+        "shape",
+        "start",
+        "store",
+        "strides",
+        "tensor",
+    )
 
     def __init__(self, tensor: torch.Tensor, store: Store) -> None:
         self.tensor = tensor
@@ -109,7 +122,12 @@ class Tensors:
                 store.shadowed = False
         with no_modes():
             for info in self.marked:
-                if info.store.known and info.values is not None and info.real is not None and info.real.numel() <= _INTEGER_VALUES:
+                if (
+                    info.store.known
+                    and info.values is not None
+                    and info.real is not None
+                    and info.real.numel() <= _INTEGER_VALUES
+                ):
                     info.start = info.real.clone()
 
     def of(self, tensor: torch.Tensor) -> Info:

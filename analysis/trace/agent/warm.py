@@ -1,3 +1,4 @@
+# pyright: basic
 """A small model that loads what PyTorch imports lazily, traced once before the first request."""
 
 import torch
@@ -16,6 +17,7 @@ class Model(nn.Module):
         self.rnn = nn.LSTM(width, width, batch_first=True)
         self.heads = nn.MultiheadAttention(width, 2, batch_first=True)
         self.up = nn.ConvTranspose2d(width, width, 2, stride=2)
+        self.mask: torch.Tensor
         self.register_buffer("mask", torch.tril(torch.ones(8, 8)).view(1, 8, 8))
         self.depths = [x.item() for x in torch.linspace(0, 1, 3)]
 
@@ -24,7 +26,7 @@ class Model(nn.Module):
         x = F.adaptive_avg_pool2d(self.up(self.group(x)), 1).flatten(1)
         y = self.table(ids) + x.unsqueeze(1) * self.depths[1]
         s = torch.einsum("bid,bjd->bij", y, y) / 2.0
-        s = s.masked_fill(self.mask == 0, float("-inf")).softmax(-1)
+        s = s.masked_fill(torch.eq(self.mask, 0), float("-inf")).softmax(-1)
         y = self.norm(s @ y)
         y = F.gelu(self.fc(y)) + torch.tanh(y) * torch.sigmoid(y)
         y = F.scaled_dot_product_attention(y, y, y, is_causal=True)
