@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -91,9 +93,21 @@ class OpCall:
 
 def as_affine(index: Affine | str | int) -> Affine:
     """An index given as a dimension's name, an integer or an expression."""
-    if isinstance(index, str):
-        return dim(index)
-    return Affine(index) if isinstance(index, int) else index
+    if isinstance(index, Affine):
+        return index
+    return _dim(index) if isinstance(index, str) else Affine(index)
+
+
+_dim = lru_cache(maxsize=1024)(dim)
+
+
+_NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9_]")
+
+
+def _stem(hint: str) -> str:
+    """The hint as an identifier."""
+    stem = _NOT_OF_A_NAME.sub("_", hint) or "t"
+    return "t" + stem if stem[0].isdigit() else stem
 
 
 class Builder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -27,18 +27,26 @@ class Opaque:
     text: str
 
 
-def tensor_ids(value: Any) -> Iterator[int]:
-    """Ids of the tensors in a JSON value of the trace, in order."""
+def tensor_ids(*values: Any) -> list[int]:
+    """Ids of the tensors in JSON values of the trace, in order."""
+    found: list[int] = []
+    for value in values:
+        _collect(value, found)
+    return found
+
+
+def _collect(value: Any, found: list[int]) -> None:
     if isinstance(value, dict):
         mapping = cast(dict[str, Any], value)
         if "tensor" in mapping:
-            yield mapping["tensor"]
+            found.append(mapping["tensor"])
         else:
             for inner in mapping.values():
-                yield from tensor_ids(inner)
+                _collect(inner, found)
     elif isinstance(value, list):
         for inner in cast(list[Any], value):
-            yield from tensor_ids(inner)
+            if isinstance(inner, dict | list):
+                _collect(inner, found)
 
 
 def output_slots(value: Any) -> list[int | None]:

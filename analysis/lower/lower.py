@@ -9,7 +9,7 @@ write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,12 @@ def lower(trace: Trace) -> Lowered:
     return _Lowering(trace).run()
 
 
+# In-place operators that change how a tensor sees its memory, and no element.
+_RESHAPED_IN_PLACE = frozenset(
+    f"{n}_" for n in ("as_strided", "squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "detach")
+)
+
+
 class RuleMismatch(ValueError):
     """A rule's result is not what the trace recorded."""
 
@@ -98,6 +104,8 @@ class _Scope:
         self.builder.source = NO_SOURCE
 
     def _lower(self, index: int, op: Op) -> None:
+        if op.mutates and op.target.split(".")[1] in _RESHAPED_IN_PLACE:
+            op = replace(op, target=op.target.replace("_.", ".", 1), mutates=[], view=True)
         sites = self._sites(op)
         if not op.mutates and all(s is None for s in sites.slots):
             return
@@ -116,7 +124,7 @@ class _Scope:
 
     def _sites(self, op: Op) -> _Sites:
         tensors, mutates = self.lowering.tensors, op.mutates
-        arguments = tuple(t for t in dict.fromkeys((*tensor_ids(op.args), *tensor_ids(op.kwargs))) if t in tensors)
+        arguments = tuple(t for t in dict.fromkeys(tensor_ids(op.args, op.kwargs)) if t in tensors)
         outputs = [s for s in output_slots(op.outputs) if s not in mutates]
         fresh = frozenset(s for s in outputs if s is not None and s not in arguments and not self.aliases.known(s))
         slots = tuple(s if s in tensors else None for s in (*outputs, *mutates))
@@ -322,7 +330,7 @@ class _Lowering:
             touched = (*tensor_ids(op.outputs), *op.mutates)
             if any(t in self.tensors and self.tensors[t].storage in storages for t in touched):
                 ops.append(op)
-                arguments = (*tensor_ids(op.args), *tensor_ids(op.kwargs))
+                arguments = tensor_ids(op.args, op.kwargs)
                 storages |= {self.tensors[t].storage for t in arguments if t in self.tensors}
         ops.reverse()
         return ops
@@ -361,7 +369,7 @@ def _used_tensors(trace: Trace) -> set[int]:
     """Tensors that some operator or the caller reads."""
     used = set(tensor_ids(trace.outputs))
     for op in (*trace.ops, *trace.setup):
-        used.update(tensor_ids(op.args), tensor_ids(op.kwargs))
+        used.update(tensor_ids(op.args, op.kwargs))
     setup = {t for op in trace.setup for t in tensor_ids(op.outputs)}
     return used | setup
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sollens.analysis.ir.affine import Affine, at_least, dim, equals, less
-from sollens.analysis.ir.nodes import Expr, Literal, Select
+from sollens.analysis.ir.nodes import Expr, Literal, Read, Select
 from sollens.analysis.lower.aliasing import overwrite
 from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.expressions import normalize, select
@@ -36,13 +36,12 @@ def cat(b: Builder, call: OpCall) -> Value:
     dims = dims_of(call.out_shape)
     parts: list[tuple[int, Expr]] = []
     start = 0
+    at = tuple(dim(n) for n, _ in dims)
     for t in tensors:
-        index = [dim(n) for n, _ in dims]
-        index[axis] = index[axis] - start
         if t.shape[axis] or len(tensors) == 1:
-            parts.append((start, t[tuple(index)]))
+            parts.append((start, Read(t.name, (*at[:axis], at[axis] - start, *at[axis + 1 :]))))
         start += t.shape[axis]
-    body = choose(parts, dim(f"i{axis}")) if parts else tensors[0][tuple(n for n, _ in dims)]
+    body = choose(parts, at[axis]) if parts else tensors[0][at]
     return b.statement("cat", dims, body, call.out_dtype)
 
 
