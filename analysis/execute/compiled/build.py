@@ -1,0 +1,107 @@
+"""Source to machine code by Numba: without fast math, without Python objects, nothing that can raise.
+
+Only this module imports Numba, and only when a kernel is not on disk: importing takes longer than running most programs.
+"""
+# Numba's compiler interface has no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportPrivateUsage=false
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """An object file, the function's symbol in it, and what it needs from outside."""
+
+    symbol: str
+    externals: tuple[str, ...]
+    object: bytes
+
+
+def build(source: str, signature: Sequence[str], name: str) -> Code:
+    """The machine code of `def k(...)` over pointers to these element types, then integers and floats.
+
+    Call it from one thread at a time. `name` must be unique to the source: it becomes part of the symbol.
+    """
+    from numba.core import compiler, types
+
+    typing, target = _contexts()
+    # The text comes from `emit`, which composes it of its own names only.
+    scope = dict(_namespace())
+    exec(compile(source, "<sollens kernel>", "exec"), scope)
+    function: Any = scope["k"]
+    function.__name__ = function.__qualname__ = name
+    flags = compiler.Flags()
+    flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.nrt = flags.enable_looplift = flags.enable_pyobject = flags.fastmath = False
+    flags.error_model = "numpy"
+    elements = [getattr(types, s) for s in (*signature, "int64", "float64")]
+    library = target.codegen().create_library(name)
+    library.enable_object_caching()
+    result = compiler.compile_extra(
+        typing, target, function, tuple(types.CPointer(e) for e in elements), types.void, flags, {}, library=library
+    )
+    machine_code = bytes(library._get_compiled_object())
+    externals = tuple(
+        f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")
+    )
+    return Code(result.fndesc.mangled_name, externals, machine_code)
+
+
+@functools.cache
+def _contexts() -> tuple[Any, Any]:
+    from numba.core import registry
+
+    typing, target = registry.cpu_target.typing_context, registry.cpu_target.target_context
+    typing.refresh()
+    target.refresh()
+    return typing, target
+
+
+@functools.cache
+def _namespace() -> dict[str, Any]:
+    """Every name that generated code may use."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def exponent_of(typingctx: Any, x: Any) -> Any:
+        """The biased-free exponent in the bits of a f64; -1023 for zero."""
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = context.get_value_type(types.int64)
+            bits = builder.lshr(builder.bitcast(args[0], integer), integer(52))
+            return builder.sub(builder.and_(bits, integer(0x7FF)), integer(1023))
+
+        return types.int64(types.float64), code
+
+    @intrinsic
+    def power_of_two(typingctx: Any, e: Any) -> Any:
+        """2.0 ** e for e in the range of normal f64."""
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            integer = context.get_value_type(types.int64)
+            bits = builder.shl(builder.add(args[0], integer(1023)), integer(52))
+            return builder.bitcast(bits, context.get_value_type(types.float64))
+
+        return types.float64(types.int64), code
+
+    functions = (
+        "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
+        "lgamma fmod atan2 copysign hypot pow"
+    ).split()
+    scalars = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64 complex64 complex128".split()
+    return {
+        **{f: getattr(math, f) for f in functions},
+        **{s: getattr(np, s) for s in (*scalars, "floor", "ceil", "trunc", "rint")},
+        "inf": math.inf, "nan": math.nan, "exponent_of": exponent_of, "power_of_two": power_of_two,
+    }  # fmt: skip

@@ -1,0 +1,432 @@
+"""Source code for a flattened statement, with every number lifted out of it.
+
+The text depends on the structure alone: loops, which dims an index walks, scalar operations, dtypes. Extents, strides,
+constants and literals are arguments, so equal texts share one compiled kernel; the text is its own key. It holds no name or
+string of the program. Sums and products of floats accumulate in f64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from sollens.analysis.execute.compiled.flatten import holds_linearly
+from sollens.analysis.execute.compiled.scalars import apply, cast, convert, kind_of, promote
+from sollens.analysis.execute.compiled.writer import CONSTRUCTOR, Unsupported, Value, Writer
+from sollens.analysis.execute.reductions import identity
+from sollens.analysis.execute.scalar_table import Scalar
+from sollens.analysis.execute.scalar_table import apply as evaluate
+from sollens.analysis.execute.storage import compute_type_of, stored_dtype
+from sollens.analysis.ir.affine import Affine, Constraint, FloorDiv, Mod, dim
+from sollens.analysis.ir.nodes import Apply, Dim, Expr, IndexValue, Literal, Read, Select, Statement
+
+_MOST_OPERATIONS = 600
+_MOST_LOOPS = 15
+_SIGNS = {1: "", -1: "-"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A loop nest to compile and the arguments of one use of it.
+
+    The function takes pointers: the result, `tensors`, `integers`, `floats`. `signature` is the element type of the first ones. The
+    first two integers are the range of the outermost own dim, whose extent is `split` (1: there is none). Integers are affine in the
+    indices of enclosing loops.
+    """
+
+    source: str
+    signature: tuple[str, ...]
+    tensors: tuple[str, ...]
+    integers: tuple[Affine, ...]
+    floats: tuple[float, ...]
+    split: int
+    points: int
+
+
+def held_dtype(dtype: str) -> np.dtype[np.generic]:
+    """How the executor holds a tensor: f16 as rounded f32, like the narrower floats."""
+    return np.dtype(np.float32) if dtype == "f16" else stored_dtype(dtype)
+
+
+def emit(node: Statement, dtypes: Mapping[str, str]) -> Kernel:
+    """The kernel of a flattened statement; raises Unsupported."""
+    if len(node.domain) > _MOST_LOOPS or _operations(node.body) > _MOST_OPERATIONS:
+        raise Unsupported("too large a statement")
+    return _Emitter(node, dtypes).kernel()
+
+
+def _operations(body: Expr) -> int:
+    match body:
+        case Apply():
+            return 1 + sum(_operations(a) for a in body.args)
+        case Select():
+            return 1 + len(body.condition) + _operations(body.then) + _operations(body.otherwise)
+        case _:
+            return 1
+
+
+def _pointer(dtype: str) -> str:
+    held = held_dtype(dtype)
+    return "uint8" if held.kind == "b" else held.name
+
+
+class _Emitter:
+    def __init__(self, node: Statement, dtypes: Mapping[str, str]) -> None:
+        self.node, self.dtypes = node, dtypes
+        scan = node.scan.dim if node.scan else None
+        self.own = sorted(node.dims, key=lambda d: d.name == scan)
+        self.inner = list(node.reduction.dims) if node.reduction else []
+        self.loops = {d.name: f"i{k}" for k, d in enumerate(self.own)} | {
+            d.name: f"r{k}" for k, d in enumerate(self.inner)
+        }
+        self.order = {name: k for k, name in enumerate(self.loops)}
+        self.w = Writer()
+        self.integers: list[Affine] = []
+        self.floats: list[float] = []
+        self.slots: dict[str, str] = {}
+        self.known: dict[Read, Value] = {}
+
+    def kernel(self) -> Kernel:
+        self.integer(Affine())
+        self.integer(Affine(self.own[0].extent) if self.own else Affine(1))
+        self.own_loops(0)
+        outer = prod(d.extent for d in self.own)
+        header = [f"    n{k} = I[{k}]" for k in range(len(self.integers))]
+        header += [f"    f{k} = F[{k}]" for k in range(len(self.floats))]
+        source = "\n".join([f"def k(o, {''.join(s + ', ' for s in self.slots.values())}I, F):", *header, *self.w.lines])
+        return Kernel(
+            source=source + "\n",
+            signature=(_pointer(self.node.dtype), *(_pointer(self.dtypes[t]) for t in self.slots)),
+            tensors=tuple(self.slots),
+            integers=tuple(self.integers),
+            floats=tuple(self.floats),
+            split=self.own[0].extent if self.own and not (self.node.scan and len(self.own) == 1) else 1,
+            points=outer * prod(d.extent for d in self.inner),
+        )
+
+    # --- numbers and indices
+
+    def integer(self, value: Affine) -> str:
+        self.integers.append(value)
+        return f"n{len(self.integers) - 1}"
+
+    def number(self, value: float) -> str:
+        self.floats.append(value)
+        return f"f{len(self.floats) - 1}"
+
+    def affine(self, expr: Affine) -> str:
+        """Code for the expression; what no loop of this kernel changes is one argument."""
+        fixed = Affine(expr.constant)
+        parts: list[str] = []
+        for atom, factor in sorted(expr.terms, key=lambda t: self.rank(t[0])):
+            names = frozenset((atom,)) if isinstance(atom, str) else atom.operand.names
+            if names.isdisjoint(self.loops):
+                fixed = fixed + Affine(0, ((atom, factor),))
+                continue
+            match atom:
+                case str():
+                    code = self.loops[atom]
+                case FloorDiv():
+                    code = f"({self.affine(atom.operand)} // {self.integer(Affine(atom.divisor))})"
+                case Mod():
+                    code = f"({self.affine(atom.operand)} % {self.integer(Affine(atom.divisor))})"
+            parts.append(_SIGNS[factor] + code if factor in _SIGNS else f"{self.integer(Affine(factor))} * {code}")
+        return " + ".join([self.integer(fixed), *parts])
+
+    def rank(self, atom: str | FloorDiv | Mod) -> tuple[int, ...]:
+        if isinstance(atom, str):
+            return (0, self.order.get(atom, -1))
+        return (1 + isinstance(atom, Mod), *sorted(self.order.get(n, -1) for n in atom.operand.names))
+
+    def condition(self, constraints: tuple[Constraint, ...]) -> str:
+        return " and ".join(f"({self.affine(c.expr)}) {'==' if c.equal else '>='} 0" for c in constraints) or "True"
+
+    def result_offset(self) -> str:
+        total = Affine()
+        for k, d in enumerate(self.node.dims):
+            total = total + dim(d.name) * prod(e.extent for e in self.node.dims[k + 1 :])
+        return self.affine(total)
+
+    # --- loops
+
+    def own_loops(self, k: int) -> None:
+        own = self.own[k:]
+        if self.node.scan is not None and len(own) == 1:
+            self.scan(own[0])
+        elif own:
+            first = "n0, n1" if k == 0 else self.integer(Affine(own[0].extent))
+            with self.w.block(f"for {self.loops[own[0].name]} in range({first}):"):
+                self.own_loops(k + 1)
+        elif self.node.reduction is not None:
+            self.reduction(self.node.reduction.kind)
+        else:
+            self.element()
+
+    def element(self) -> None:
+        if not self.node.guard:
+            return self.store(self.body(self.node.body))
+        with self.w.block(f"if {self.condition(self.node.guard)}:"):
+            self.store(self.body(self.node.body))
+        with self.w.block("else:"):
+            self.w.line(f"o[{self.result_offset()}] = 0")
+        return None
+
+    def store(self, value: Value) -> None:
+        code = convert(self.w, value, self.node.dtype).code
+        pointer = _pointer(self.node.dtype)
+        self.w.line(f"o[{self.result_offset()}] = {pointer}({code})")
+
+    def reduction(self, kind: str) -> None:
+        mark, depth = len(self.w.lines), self.w.depth
+        fold = self.inner_loops(0, list(self.node.guard), kind)
+        start = Writer(depth=depth)
+        for line in fold.start:
+            start.line(line)
+        self.w.lines[mark:mark] = start.lines
+        self.store(fold.result)
+
+    def inner_loops(self, k: int, guard: list[Constraint], kind: str) -> _Fold:
+        reach = {d.name for d in (*self.own, *self.inner[:k])}
+        ready = [c for c in guard if c.expr.names & self.loops.keys() <= reach]
+        if ready:
+            with self.w.block(f"if {self.condition(tuple(ready))}:"):
+                return self.inner_loops(k, [c for c in guard if c not in ready], kind)
+        if k == len(self.inner):
+            return self.fold(kind, self.body(self.node.body))
+        d = self.inner[k]
+        low, high = ["0"], [self.integer(Affine(d.extent))]
+        rest = list(guard)
+        for c in guard:
+            factor = 0 if c.equal else holds_linearly(c.expr, d.name)
+            if factor and c.expr.names & self.loops.keys() <= reach | {d.name}:
+                rest.remove(c)
+                self.limit(c.expr - dim(d.name) * factor, factor, low, high)
+        bounds = [f"max({', '.join(low)})" if len(low) > 1 else "", f"min({', '.join(high)})"]
+        bounds[1] = high[0] if len(high) == 1 else bounds[1]
+        with self.w.block(f"for {self.loops[d.name]} in range({', '.join(b for b in bounds if b)}):"):
+            return self.inner_loops(k + 1, rest, kind)
+
+    def limit(self, rest: Affine, factor: int, low: list[str], high: list[str]) -> None:
+        """`factor * d + rest >= 0` as a limit of the loop over d."""
+        name = self.w.fresh()
+        divided = "" if abs(factor) == 1 else f" // {self.integer(Affine(abs(factor)))}"
+        self.w.line(f"{name} = ({self.affine(rest)}){divided}")
+        if factor > 0:
+            low.append(f"-{name}")
+        else:
+            high.append(f"{name} + 1")
+
+    # --- folds
+
+    def fold(self, kind: str, value: Value) -> _Fold:
+        w = self.w
+        if kind in ("argmax", "argmin"):
+            return self.first_position(kind, value)
+        acc = w.fresh()
+        if kind in ("any", "all"):
+            truth = cast(w, value, "b").code
+            w.line(f"{acc} = {acc} {'|' if kind == 'any' else '&'} {truth}")
+            return _Fold((f"{acc} = {kind == 'all'}",), Value(acc, "b"))
+        start, value, kind_ = self.start(kind, value)
+        w.line(f"{acc} = {_combined(kind, acc, value.code, kind_)}")
+        return _Fold((f"{acc} = {start}",), Value(acc, kind_))
+
+    def start(self, kind: str, value: Value) -> tuple[str, Value, str]:
+        """The fold's identity, the value as it is folded, and the kind of both."""
+        w, original = self.w, value
+        value = cast(w, value, "i") if value.kind == "b" else value
+        if kind in ("sum", "prod", "logsumexp") and value.kind != "i":
+            value = cast(w, value, "d" if value.kind in "fd" else "D")
+        if (value.kind in "FD" and kind not in ("sum", "prod")) or (kind == "logsumexp" and value.kind != "d"):
+            raise Unsupported(f"{kind} of this kind")
+        return self.neutral(kind, original, value.kind), value, value.kind
+
+    def neutral(self, kind: str, original: Value, folded: str) -> str:
+        if kind in ("sum", "prod"):
+            return f"{CONSTRUCTOR[folded]}({int(kind == 'prod')})"
+        if folded in "fd":
+            return f"{CONSTRUCTOR[folded]}({self.number(identity(kind, 'f32'))})"
+        own = stored_dtype(self.node.dtype)
+        dtype = "bool" if original.kind == "b" else self.node.dtype if own.kind in "iu" else "i64"
+        return self.integer(Affine(_wrapped(int(identity(kind, dtype)))))
+
+    def first_position(self, kind: str, value: Value) -> _Fold:
+        if value.kind in "FD":
+            raise Unsupported(f"complex {kind}")
+        w = self.w
+        value = cast(w, value, "i") if value.kind == "b" else value
+        best, at = w.fresh(), w.fresh()
+        sign = ">" if kind == "argmax" else "<"
+        better = f"{value.code} {sign} {best}"
+        if value.kind in "fd":
+            better = f"({best} == {best} and ({better} or {value.code} != {value.code}))"
+        with w.block(f"if {at} < 0 or {better}:"):
+            w.line(f"{best} = {value.code}")
+            w.line(f"{at} = {self.loops[self.inner[0].name]}")
+        start = (f"{best} = {CONSTRUCTOR[value.kind]}(0)", f"{at} = int64(-1)")
+        return _Fold(start, Value(f"max({at}, int64(0))", "i"))
+
+    def scan(self, along: Dim) -> None:
+        assert self.node.scan is not None
+        w, kind = self.w, self.node.scan.kind
+        mark, depth = len(w.lines), w.depth
+        name, extent = self.loops[along.name], self.integer(Affine(along.extent))
+        step = w.fresh()
+        with w.block(f"for {step} in range({extent}):"):
+            w.line(f"{name} = {extent} - 1 - {step}" if self.node.scan.reverse else f"{name} = {step}")
+            value = self.guarded(kind)
+            if kind in ("argmax", "argmin"):
+                fold = self.running_position(kind, value, name, step)
+            else:
+                start, value, folded = self.start(kind, value)
+                acc = w.fresh()
+                combined = _logaddexp(self, acc, value) if kind == "logsumexp" else _combined(kind, acc, value.code, folded)
+                w.line(f"{acc} = {combined}")
+                fold = _Fold((f"{acc} = {start}",), Value(acc, folded))
+            self.store(fold.result)
+        begin = Writer(depth=depth)
+        for line in fold.start:
+            begin.line(line)
+        w.lines[mark:mark] = begin.lines
+
+    def guarded(self, kind: str) -> Value:
+        """The body where the guard holds, else the fold's identity."""
+        w = self.w
+        if not self.node.guard:
+            return self.body(self.node.body)
+        name = w.fresh()
+        with w.block(f"if {self.condition(self.node.guard)}:"):
+            value = self.body(self.node.body)
+            folded = cast(w, value, "i") if value.kind == "b" else value
+            if value.kind in "FD" and kind not in ("sum", "prod"):
+                raise Unsupported(f"complex {kind}")
+            w.line(f"{name} = {folded.code}")
+        with w.block("else:"):
+            w.line(f"{name} = {self.neutral(kind, value, folded.kind)}")
+        return Value(name, folded.kind)
+
+    def running_position(self, kind: str, value: Value, position: str, step: str) -> _Fold:
+        if value.kind in "FD":
+            raise Unsupported(f"complex {kind}")
+        w = self.w
+        value = cast(w, value, "i") if value.kind == "b" else value
+        best, at = w.fresh(), w.fresh()
+        better = f"{value.code} {'>=' if kind == 'argmax' else '<='} {best}"
+        if value.kind in "fd":
+            better = f"{value.code} != {value.code} or ({best} == {best} and {better})"
+        with w.block(f"if {step} == 0 or {better}:"):
+            w.line(f"{best} = {value.code}")
+            w.line(f"{at} = {position}")
+        return _Fold((f"{best} = {CONSTRUCTOR[value.kind]}(0)", f"{at} = int64(0)"), Value(at, "i"))
+
+    # --- bodies
+
+    def body(self, expr: Expr) -> Value:
+        """Code for a body; equal reads are one."""
+        match expr:
+            case Read():
+                if expr not in self.known:
+                    self.known[expr] = self.read(expr)
+                return self.known[expr]
+            case Literal():
+                return self.literal(expr.value)
+            case IndexValue():
+                return self.w.let(self.affine(expr.expr), "i")
+            case Apply():
+                return self.operation(expr)
+            case Select():
+                return self.select(expr)
+
+    def read(self, expr: Read) -> Value:
+        slot = self.slots.setdefault(expr.tensor, f"x{len(self.slots)}")
+        dtype = self.dtypes[expr.tensor]
+        kind = kind_of(dtype)
+        element = f"{slot}[{self.affine(expr.index[0])}]"
+        if kind == "b":
+            return self.w.let(f"{element} != 0", "b")
+        return self.w.let(f"int64({element})" if kind == "i" else element, kind)
+
+    def literal(self, value: float | int | bool | complex) -> Value:
+        match value:
+            case bool():
+                return Value(str(value), "b", True)
+            case int():
+                return Value(self.integer(Affine(_wrapped(value))), "i", True)
+            case float():
+                return Value(self.number(value), "d", True)
+            case complex():
+                return self.w.let(f"complex({self.number(value.real)}, {self.number(value.imag)})", "D", True)
+
+    def operation(self, expr: Apply) -> Value:
+        if expr.op != "cast" and all(isinstance(a, Literal) for a in expr.args):
+            folded = [Scalar(_array(a.value), weak=True) for a in expr.args if isinstance(a, Literal)]
+            try:
+                with np.errstate(all="ignore"):
+                    return self.literal(evaluate(expr.op, folded).array.item())
+            except (ArithmeticError, ValueError, TypeError) as error:
+                raise Unsupported(f"{expr.op} of literals") from error
+        if expr.op == "pow" and isinstance(expr.args[1], Literal) and expr.args[1].value in (2, 3):
+            return self.small_power(expr.args[0], expr.args[1])
+        return apply(self.w, expr.op, [self.body(a) for a in expr.args], expr.dtype)
+
+    def small_power(self, base: Expr, exponent: Literal) -> Value:
+        value = self.body(base)
+        kind, (code, _) = promote(self.w, [value, self.literal(exponent.value)], 1)
+        if kind not in "ifd":
+            raise Unsupported("complex pow")
+        x = self.w.let(code if kind == "i" else f"float64({code})", kind).code
+        product = " * ".join([x] * int(abs(exponent.value)))
+        return self.w.let(f"{CONSTRUCTOR[kind]}({product})", kind, value.weak)
+
+    def select(self, expr: Select) -> Value:
+        w, before = self.w, self.known
+        name = w.fresh()
+        with w.block(f"if {self.condition(expr.condition)}:"):
+            self.known = dict(before)
+            then, end = self.body(expr.then), len(w.lines)
+        with w.block("else:"):
+            self.known = dict(before)
+            otherwise = self.body(expr.otherwise)
+            kind, codes = promote(w, (then, otherwise))
+            w.line(f"{name} = {codes[1]}")
+            w.lines.insert(end, "    " * w.depth + f"{name} = {codes[0]}")
+        self.known = before
+        return Value(name, kind, then.weak and otherwise.weak)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """Lines that go before the loops, and the value after them."""
+
+    start: tuple[str, ...]
+    result: Value
+
+
+def _combined(kind: str, acc: str, value: str, folded: str) -> str:
+    match kind:
+        case "sum":
+            return f"{acc} + {value}"
+        case "prod":
+            return f"{acc} * {value}"
+        case "max" | "min":
+            sign = ">=" if kind == "max" else "<="
+            kept = f"{acc} {sign} {value}" + (f" or {acc} != {acc}" if folded in "fd" else "")
+            return f"{acc} if ({kept}) else {value}"
+        case _:
+            raise Unsupported(kind)
+
+
+def _logaddexp(emitter: _Emitter, acc: str, value: Value) -> str:
+    w = emitter.w
+    return apply(w, "logaddexp", (Value(acc, "d"), value), "").code
+
+
+def _wrapped(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _array(value: float | int | bool | complex) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    array = np.asarray(_wrapped(value) if type(value) is int else value)
+    return array.astype(compute_type_of(array.dtype))

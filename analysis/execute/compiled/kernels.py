@@ -1,0 +1,68 @@
+"""Compiled functions by kernel: in memory, else on disk, else compiled now. Safe between threads and processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sollens.analysis.execute.compiled import disk, native
+from sollens.analysis.execute.compiled.build import build
+from sollens.analysis.execute.compiled.emit import Kernel
+
+Function = Callable[[Sequence[int]], int]
+
+
+@dataclass(slots=True)
+class Counters:
+    """How many kernels this process has compiled and read from disk."""
+
+    compiled: int = 0
+    loaded: int = 0
+
+
+counters = Counters()
+_functions: dict[tuple[str, tuple[str, ...]], Function] = {}
+_absent: set[tuple[str, tuple[str, ...]]] = set()
+_lock = threading.Lock()
+
+
+def find(kernel: Kernel, *, compiling: bool = True) -> Function | None:
+    """The kernel's function. Without `compiling`, None where it would have to be compiled first."""
+    identity = (kernel.source, kernel.signature)
+    function = _functions.get(identity)
+    if function is not None or (not compiling and identity in _absent):
+        return function
+    with _lock:
+        function = _functions.get(identity) or _obtain(kernel, compiling)
+        if function is None:
+            _absent.add(identity)
+        else:
+            _functions[identity] = function
+    return function
+
+
+def _obtain(kernel: Kernel, compiling: bool) -> Function | None:
+    name = disk.key(kernel.source, kernel.signature)
+    pointers = len(kernel.signature) + 2
+    code = disk.read(name)
+    function = native.load(code, pointers) if code else None
+    if function is not None:
+        counters.loaded += 1
+        return function
+    if not compiling:
+        return None
+    code = build(kernel.source, kernel.signature, f"k{name}")
+    counters.compiled += 1
+    disk.write(name, code)
+    function = native.load(code, pointers)
+    if function is None:
+        raise RuntimeError(f"a kernel needs {', '.join(code.externals)}, which this process lacks")
+    return function
+
+
+def forget() -> None:
+    """Drop the functions in memory, as a new process would start."""
+    with _lock:
+        _functions.clear()
+        _absent.clear()
