@@ -58,7 +58,7 @@ class Run:
         self._since = now
         self.stage = stage
 
-    def _trace(self) -> dict[str, Any]:
+    def _seed(self) -> None:
         seed = self.request.get("seed") or 0
         random.seed(seed)
         torch.manual_seed(seed)
@@ -66,10 +66,13 @@ class Run:
             sys.modules["numpy"].random.seed(seed)
         patches.apply()
         self.modules.watch()
+
+    def _trace(self) -> dict[str, Any]:
+        self._seed()
         with torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(self.recorder)
             stack.enter_context(Functions(self.recorder))
-            module = load(self.path, self.request.get("text"), self.request.get("paths") or [])
+            module = load(self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree"))
             call, model, args, kwargs = self._build(module)
             self._name(model, call, args, kwargs)
             self._enter("forward")
@@ -206,8 +209,11 @@ class Run:
                 self._mark_inputs(item, f"{name}[{key!r}]")
 
 
-def load(path: str, text: str | None, roots: list[str]) -> types.ModuleType:
-    """Import the file under its own name (its package's, when it is in one) from `text` or from disk."""
+def load(path: str, text: str | None, roots: list[str], tree: Any = None) -> types.ModuleType:
+    """Import the file under its own name (its package's, when it is in one) from `text` or from disk.
+
+    `tree` is run in place of the text's own syntax tree: a twin's, with other sizes.
+    """
     if text is None:
         try:
             with open(path, encoding="utf-8") as file:
@@ -227,7 +233,7 @@ def load(path: str, text: str | None, roots: list[str]) -> types.ModuleType:
             sys.path.remove(root)
         sys.path.insert(0, root)
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-    code = compile(text, path, "exec", dont_inherit=True)
+    code = compile(text if tree is None else tree, path, "exec", dont_inherit=True)
     name = ".".join([*package, stem])
     if not package and (name in sys.modules or name in sys.builtin_module_names):
         name = f"_target_{stem}"
