@@ -108,7 +108,7 @@ class AgentHost:
                 return _start_problem(self.hello)
             self._stop()
             command = [self.interpreter, "-X", "faulthandler", str(BOOT)]
-            self._ready.clear()
+            ready = self._ready = threading.Event()
             self._stderr.clear()
             self.hello = {}
             try:
@@ -119,9 +119,9 @@ class AgentHost:
             except OSError as error:
                 return _interpreter_problem(self.interpreter, error)
             self._process = process
-            threading.Thread(target=self._read, args=(process,), daemon=True, name="trace-agent-replies").start()
+            threading.Thread(target=self._read, args=(process, ready), daemon=True, name="trace-agent-replies").start()
             threading.Thread(target=self._read_stderr, args=(process,), daemon=True, name="trace-agent-stderr").start()
-            if not self._ready.wait(START_TIMEOUT_S) or not self.hello:
+            if not ready.wait(START_TIMEOUT_S) or not self.hello:
                 process.kill()
                 process.wait()
                 return self._start_failure(process.returncode)
@@ -190,14 +190,14 @@ class AgentHost:
             return False
         return True
 
-    def _read(self, process: subprocess.Popen[bytes]) -> None:
+    def _read(self, process: subprocess.Popen[bytes], ready: threading.Event) -> None:
         stream = process.stdout
         assert stream is not None
         try:
             while (message := _read_frame(stream)) is not None:
                 if "hello" in message:
                     self.hello = message["hello"]
-                    self._ready.set()
+                    ready.set()
                     continue
                 pending = self._pending.get(message.get("id", -1))
                 if pending is not None:
@@ -207,8 +207,8 @@ class AgentHost:
             process.kill()
         finally:
             process.wait()
+            ready.set()
             if self._process is process or self._process is None:
-                self._ready.set()
                 for pending in list(self._pending.values()):
                     pending.done.set()
 

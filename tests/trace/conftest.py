@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sollens.analysis.trace.host import AgentHost, TraceReply, TraceRequest
 
 pytest.importorskip("torch")

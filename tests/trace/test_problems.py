@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sollens.analysis.trace.host import AgentHost, TraceRequest
 
 Failing = Callable[..., Any]
@@ -36,7 +37,7 @@ FIRST = 5  # line of the body's first statement
     ("body", "code", "words"),
     [
         ("raise ValueError('odd width')", "forward-failed", "odd width"),
-        ("x @ torch.rand(7, 7)", "forward-failed", "cannot be multiplied"),
+        ("x @ torch.rand(7, 7)", "forward-failed", "[7, 7]"),
         ("x.sum().item()", "data-dependent", "torch.where"),
         ("torch.nonzero(x)", "data-dependent", "nonzero"),
         ("x[x > 0]", "data-dependent", "torch.where"),
@@ -271,5 +272,4 @@ def _alive(pid: int) -> bool:
         os.kill(pid, 0)
     except OSError:
         return False
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"

@@ -96,13 +96,13 @@ def test_module_paths_counts_and_places(ok: Traced) -> None:
     assert rows["blocks.1.fc"].type == "Linear"
     assert rows["blocks.1.fc"].created_line == 6
     assert rows["blocks.0"].class_line == 3
-    assert rows["blocks.0"].created_line == 19
-    assert rows["head.0"].created_line == 22
+    assert rows["blocks.0"].created_line == 18
+    assert rows["head.0"].created_line == 21
     assert rows["act"].calls == 2
     assert "head.1" not in rows
     assert rows[""].calls == 1
-    assert trace.line == 16
-    assert trace.forward_line == 26
+    assert trace.line == 15
+    assert trace.forward_line == 25
 
 
 def test_views_and_in_place_updates_are_told(ok: Traced) -> None:
@@ -116,7 +116,7 @@ def test_views_and_in_place_updates_are_told(ok: Traced) -> None:
     assert len(added) == 2
     assert not added[0].view
     assert added[0].outputs == {"tensor": x.id}
-    assert not op(trace, "aten._softmax.default").view if targets(trace).count("aten._softmax.default") == 1 else True
+    assert not any(o.view for o in trace.ops if o.target == "aten._softmax.default")
 
 
 def test_kinds_names_and_outputs(ok: Traced) -> None:
@@ -251,11 +251,11 @@ def test_class_and_function_targets_take_shapes_from_the_request(ok: Traced) -> 
     assert named(trace, "x").dtype == "bf16" and named(trace, "x").kind == "input"
     trace = ok(text, target={
         "kind": "function", "name": "score",
-        "inputs": [{"name": "q", "dtype": "f32", "shape": [2, 8]}, {"name": "k", "dtype": "f32", "shape": [3, 8]}, True],
+        "inputs": [
+            {"name": "q", "dtype": "f32", "shape": [2, 8]}, {"name": "k", "dtype": "f32", "shape": [3, 8]}, True,
+        ],
     })  # fmt: skip
-    assert targets(trace) == ["aten.transpose.int", "fn.matmul", "aten.tril.default"] or "aten.tril.default" in targets(
-        trace
-    )
+    assert targets(trace)[-2:] == ["fn.matmul", "aten.tril.default"]
     assert {t.name for t in trace.tensors if t.kind == "input"} == {"q", "k"}
 
 
