@@ -14,6 +14,9 @@ from sollens.analysis.einsum.kernels import Kernel
 
 Value: TypeAlias = "float | int | bool | isl.Aff"
 
+# A constant whose number nobody needs: `erf` of one, the cosine of an index. Nothing is concluded from it but that it is a constant.
+ANY = math.nan
+
 # Adding a number below this to a score removes it: exp(x - max) is zero in every format we know.
 MASKED = -9.0e3
 
@@ -88,8 +91,26 @@ _BINARY: Mapping[str, Callable[[float, float], float]] = {
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-def cast(value: Value, dtype: str) -> Value:
+def is_any(value: Value) -> bool:
+    """Whether it is a constant of unknown number."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def unary(op: str, value: Value) -> Value:
+    """An operation on a constant."""
     if isinstance(value, isl.Aff):
+        return value.neg() if op == "neg" else ANY
+    if is_any(value) or op not in UNARY:
+        return ANY
+    try:
+        return UNARY[op](value)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        return ANY
+
+
+def cast(value: Value, dtype: str) -> Value:
+    """A constant in another dtype."""
+    if isinstance(value, isl.Aff) or is_any(value):
         return value
     if dtype == "bool":
         return bool(value)
@@ -100,7 +121,7 @@ def cast(value: Value, dtype: str) -> Value:
 
 def absorbs(op: str, value: Value, *, first: bool) -> float | int | None:
     """The result when one operand has this value, whatever the (finite) other one is."""
-    if isinstance(value, isl.Aff):
+    if isinstance(value, isl.Aff) or is_any(value):
         return None
     match op:
         case "mul" | "and" | "bitand" if value == 0:
@@ -120,16 +141,16 @@ def absorbs(op: str, value: Value, *, first: bool) -> float | int | None:
 
 
 def combine(op: str, a: Value, b: Value, where: isl.Set) -> list[tuple[isl.Set, Value]]:
-    """Where on `where` the result of a binary operation is known, and its value."""
+    """The values on `where` of a binary operation on two constants."""
     if not isinstance(a, isl.Aff) and not isinstance(b, isl.Aff):
-        if op not in _BINARY:
-            return []
+        if op not in _BINARY or is_any(a) or is_any(b):
+            return [(where, ANY)]
         try:
             return [(where, _BINARY[op](a, b))]
         except (ValueError, OverflowError, ZeroDivisionError, TypeError):
-            return []
+            return [(where, ANY)]
     if not _integral(a) or not _integral(b):
-        return []
+        return [(where, ANY)]
     if op in _COMPARISONS:
         left, right = _as_aff(a, where), _as_aff(b, where)
         difference = left.sub(right)
@@ -147,7 +168,7 @@ def combine(op: str, a: Value, b: Value, where: isl.Set) -> list[tuple[isl.Set, 
         case "mul":
             factor, aff = (a, b) if not isinstance(a, isl.Aff) else (b, a)
             if isinstance(factor, isl.Aff):
-                return []
+                return [(where, ANY)]
             return [(where, _as_aff(aff, where).scale_val(isl.Val(int(factor))))]
         case "floordiv" | "mod" if not isinstance(b, isl.Aff) and b > 0:
             aff = _as_aff(a, where)
@@ -155,7 +176,7 @@ def combine(op: str, a: Value, b: Value, where: isl.Set) -> list[tuple[isl.Set, 
                 return [(where, aff.mod_val(isl.Val(int(b))))]
             return [(where, aff.scale_down_val(isl.Val(int(b))).floor())]
         case _:
-            return []
+            return [(where, ANY)]
 
 
 def _nonneg(aff: isl.Aff) -> isl.BasicSet:

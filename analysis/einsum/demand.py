@@ -12,6 +12,7 @@ from typing import Any
 import islpy as isl
 from numpy.typing import NDArray
 
+from sollens.analysis.einsum.constants import is_any
 from sollens.analysis.einsum.domain import Domain
 from sollens.analysis.einsum.kernels import Carry, FlatProgram, Kernel, Library, View, flatten
 from sollens.analysis.einsum.knowledge import Knowledge, Piece
@@ -80,7 +81,7 @@ def _seen_through(view: View, pieces: tuple[Piece, ...], declaration: Declaratio
         )
         for p in pieces
     )
-    result = tuple(p for p in result if not p.where.is_empty())
+    result = tuple(p for p in result if not p.where.is_empty() and not is_any(p.value))
     uniform = len(result) == 1 and not isinstance(result[0].value, isl.Aff)
     if declaration.role == "parameter" or (uniform and declaration.dtype[0] in "fbc" and declaration.dtype != "bool"):
         return ()

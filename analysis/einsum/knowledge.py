@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import islpy as isl
 
-from sollens.analysis.einsum.constants import UNARY, Value, absorbs, cast, combine, folded_constant, is_neutral, neutral_value
+from sollens.analysis.einsum.constants import Value, absorbs, cast, combine, folded_constant, is_any, is_neutral, neutral_value, unary
 from sollens.analysis.einsum.domain import along_axis
 from sollens.analysis.einsum.kernels import FlatProgram, Kernel
 from sollens.analysis.einsum.points import Interval
@@ -149,7 +149,7 @@ def _tidy(pieces: list[Piece]) -> Pieces:
     for piece in pieces:
         if piece.where.is_empty():
             continue
-        key: object = (str(piece.value) if isinstance(piece.value, isl.Aff) else float(piece.value), piece.static)
+        key: object = (str(piece.value) if isinstance(piece.value, isl.Aff) else repr(float(piece.value)), piece.static)
         if key in joined:
             joined[key] = Piece(joined[key].where.union(piece.where), piece.value, piece.static)
         else:
@@ -203,23 +203,10 @@ class _Evaluator:
         if expr.op == "cast":
             return _tidy([Piece(p.where, cast(p.value, expr.dtype), p.static) for p in args[0]])
         if len(args) == 1:
-            return _tidy(self._unary(expr.op, args[0]))
+            return _tidy([Piece(p.where, unary(expr.op, p.value), p.static) for p in args[0]])
         if len(args) == 2:
             return _tidy(self._binary(expr.op, args[0], args[1]))
         return ()
-
-    def _unary(self, op: str, arg: Pieces) -> list[Piece]:
-        result: list[Piece] = []
-        for piece in arg:
-            if isinstance(piece.value, isl.Aff):
-                if op == "neg":
-                    result.append(Piece(piece.where, piece.value.neg(), piece.static))
-            elif op in UNARY:
-                try:
-                    result.append(Piece(piece.where, UNARY[op](piece.value), piece.static))
-                except (ValueError, OverflowError, ZeroDivisionError):
-                    continue
-        return result
 
     def _binary(self, op: str, left: Pieces, right: Pieces) -> list[Piece]:
         result: list[Piece] = []
@@ -242,7 +229,7 @@ class _Evaluator:
         condition, then, otherwise = (self.pieces(a) for a in expr.args)
         result: list[Piece] = []
         for choice in condition:
-            if isinstance(choice.value, isl.Aff):
+            if isinstance(choice.value, isl.Aff) or is_any(choice.value):
                 continue
             for piece in then if choice.value else otherwise:
                 result.append(Piece(piece.where.intersect(choice.where), piece.value, piece.static and choice.static))

@@ -114,28 +114,29 @@ def value_functions(known: Redundancy, kernel: Kernel, *, folded: bool = False) 
     guards = [c.expr for c in kernel.guard if not folded or (c.expr.names & inner and c.expr.names - inner)]
     if not inner:
         return tuple([*indices, *guards])
-    result: list[Affine] = []
+    outer: list[Affine] = []
+    deeper: list[Affine] = []
     for index in [*indices, *guards]:
-        result += own_part(index, inner)
-    used = {n for i in indices for n in i.names if n in inner}
+        outer += part_over(index, inner, inside=False)
+    for index in indices:
+        deeper += part_over(index, inner, inside=True)
     if kernel.scan is not None:
-        used = inner
-    if folded or kernel.scan is not None:
-        result += [dim(n) for n in sorted(used)]
-    return tuple(result)
+        return (*outer, dim(kernel.scan[1]))
+    return (*outer, *deeper) if folded else tuple(outer)
 
 
-def own_part(index: Affine, inner: set[str]) -> list[Affine]:
-    """What an index says about the dimensions outside a fold: `2*p + r` folded over r is `2*p`."""
-    outside: dict[Atom, int] = {}
+def part_over(index: Affine, inner: set[str], *, inside: bool) -> list[Affine]:
+    """What an index says about the dimensions of a fold (`inside`) or about the others: `2*p + r` folded over r is `2*p` outside."""
+    own: dict[Atom, int] = {}
     mixed: set[str] = set()
     for atom, c in index.terms:
-        names = {atom} if isinstance(atom, str) else atom.operand.names
-        if not names & inner:
-            outside[atom] = c
-        elif names - inner:
-            mixed |= names - inner
-    return [Affine.make(0, outside), *(dim(n) for n in sorted(mixed))]
+        names = frozenset((atom,)) if isinstance(atom, str) else atom.operand.names
+        wanted = names & inner if inside else names - inner
+        if wanted == names:
+            own[atom] = c
+        else:
+            mixed |= wanted
+    return [Affine.make(0, own), *(dim(n) for n in sorted(mixed))]
 
 
 def determined(functions: Sequence[Affine], extents: Mapping[str, int]) -> set[str]:

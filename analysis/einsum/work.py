@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import islpy as isl
 
-from sollens.analysis.einsum.constants import is_identity, is_neutral
+from sollens.analysis.einsum.constants import is_any, is_identity, is_neutral
 from sollens.analysis.einsum.domain import Domain, along_axis
 from sollens.analysis.einsum.kernels import BaseTensor, Kernel
 from sollens.analysis.einsum.knowledge import Knowledge, Pieces
@@ -83,7 +83,7 @@ class KernelDemand:
                 if is_neutral(piece.value, fold):
                     self.work.from_inputs |= not piece.static
                     domain = domain.subtract(piece.where)
-                elif piece.static and fold not in ("argmax", "argmin"):
+                elif piece.static:
                     constants = constants.union(domain.intersect(piece.where))
                     domain = domain.subtract(piece.where)
         if kernel.scan and not constants.is_empty:
@@ -189,7 +189,7 @@ class KernelDemand:
         if expr.op != "where" or computed.is_empty:
             return computed
         for piece in self._pieces(expr.args[0]):
-            if isinstance(piece.value, isl.Aff):
+            if isinstance(piece.value, isl.Aff) or is_any(piece.value):
                 continue
             if position == 0 and piece.static:
                 computed = computed.subtract(piece.where)
