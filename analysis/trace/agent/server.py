@@ -56,6 +56,7 @@ def _warm() -> dict[str, Any]:
         with contextlib.suppress(Exception):
             if importlib.util.find_spec(name):
                 importlib.import_module(name)
+    from . import golden as golden  # loaded once for every child
     from .target import Run
 
     path, modules = list(sys.path), set(sys.modules)

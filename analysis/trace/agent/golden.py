@@ -1,0 +1,208 @@
+# pyright: basic
+"""Golden outputs: the program really run on seeded values, at its own size or a twin's, with what every operator gave.
+
+A request has {"golden": {"directory": ..., "seed": 0, ...}}; see `Limits`. The reply has the trace of exactly this run
+and, under "golden", where each array is.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .cost import cost_of
+from .dtypes import BY_NAME
+from .modules import Modules
+from .pack import Pack
+from .problems import problem_of
+from .real import Follower, Marks, RealFunctions, pairs
+from .shrink import Search
+from .target import Run, load
+from .tensors import no_modes
+from .values import Values, index_bounds
+
+
+@dataclass
+class Limits:
+    """What a golden run may cost: points of the loop program, elements of a tensor, and bytes that are written."""
+
+    # Programs up to here run at their own size.
+    full_points: int = 20_000_000
+    # The search for a twin stops below `target_points`; above `points` or `elements` there is no twin.
+    target_points: int = 2_000_000
+    points: int = 200_000_000
+    elements: int = 2_000_000
+    search_s: float = 8.0
+    bytes: int = 256 * 2**20
+
+
+def reply_of(request: dict[str, Any]) -> dict[str, Any]:
+    """The reply to a request: a trace, or a trace and golden outputs."""
+    return Golden(request).reply() if request.get("golden") else Run(request).reply()
+
+
+class Golden:
+    """One request: trace, twin, real run."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.request = dict(request)
+        options = dict(self.request.pop("golden"))
+        self.directory = options.pop("directory")
+        self.seed = int(options.pop("seed", 0))
+        self.kernels = bool(options.pop("kernels", False))
+        self.request["seed"] = self.seed
+        self.limits = Limits(**options)
+        self.stage_s: dict[str, float] = {}
+
+    def reply(self) -> dict[str, Any]:
+        """`{"ok": true, "trace": ..., "golden": ...}` or problems."""
+        run = Run(self.request)
+        reply = run.reply()
+        if not reply["ok"]:
+            return reply
+        trace, stage_s = reply["trace"], reply["stage_s"]
+        limits = self.limits
+        points, elements = cost_of(trace)
+        golden: dict[str, Any] = {"full": True, "sizes": {}, "tries": 0, "full_points": points, "full_elements": elements}
+        if points > limits.full_points or elements > limits.elements:
+            start = time.perf_counter()
+            twin = self._twin(run, trace, (points, elements))
+            golden.update(full=False, search_s=time.perf_counter() - start)
+            if twin is None:
+                return self._without_twin(trace, golden, stage_s)
+            golden.update(sizes=twin.sizes, tries=twin.tries)
+            trace, self.request["tree"], self.request["target"] = twin.trace, twin.tree, twin.target
+            points, elements = twin.cost
+        golden.update(points=points, elements=elements)
+        start = time.perf_counter()
+        found = self._run(trace)
+        if "problem" in found:
+            return {"ok": False, "problems": [found["problem"]], "stage_s": stage_s}
+        golden.update(found, run_s=time.perf_counter() - start)
+        return {"ok": True, "trace": trace, "golden": golden, "stage_s": stage_s}
+
+    def _without_twin(self, trace: dict[str, Any], golden: dict[str, Any], stage_s: dict[str, float]) -> dict[str, Any]:
+        golden["no_twin"] = f"no smaller program with the same operators was found within {golden['tries']} tries"
+        if self.kernels:
+            from .kernels import kernels
+
+            golden["kernels"] = kernels(trace, Pack(self.directory, self.limits.bytes), Values(self.seed))
+        return {"ok": True, "trace": trace, "golden": golden, "stage_s": stage_s}
+
+    def _twin(self, run: Run, trace: dict[str, Any], cost: tuple[int, int]) -> Any:
+        text = self.request.get("text")
+        if text is None:
+            with open(run.path, encoding="utf-8") as file:
+                text = file.read()
+        tree = ast.parse(text, filename=run.path)
+        return Search(self.request, tree, trace, cost, self.limits).run()
+
+    def _run(self, trace: dict[str, Any]) -> dict[str, Any]:
+        """Signed inputs first; as the file gives them where signed ones leave the program's domain."""
+        first: dict[str, Any] = {}
+        for signed in (True, False):
+            pack = Pack(self.directory, self.limits.bytes)
+            run = RealRun(self.request, trace, pack, self.seed, signed=signed)
+            found = run.golden()
+            if "problem" not in found and not found["undefined"]:
+                return found
+            if signed:
+                first = found
+            elif "problem" in found and "problem" not in first:
+                return first
+            else:
+                return found
+        return first
+
+
+class RealRun(Run):
+    """The target built and run on real tensors."""
+
+    def __init__(self, request: dict[str, Any], trace: dict[str, Any], pack: Pack, seed: int, *, signed: bool) -> None:
+        super().__init__(request)
+        self.trace = trace
+        self.values = Values(seed)
+        self.signed = signed
+        bounds = index_bounds(trace)
+        self._bound_of = {(t["kind"], t.get("name", "")): bounds.get(t["id"]) for t in trace["tensors"]}
+        self.follower = Follower(trace, pack)
+        self.recorder = self.follower  # pyright: ignore[reportAttributeAccessIssue]
+        self.modules = Modules(self.frames, self.follower)  # pyright: ignore[reportArgumentType]
+
+    def golden(self) -> dict[str, Any]:
+        """Entries of every array, or the problem."""
+        follower = self.follower
+        try:
+            outputs = self._forward()
+        except BaseException as error:
+            return {"problem": problem_of(error, self.stage, self.frames)}
+        finally:
+            follower.pack.close()
+        if not follower.diverged and follower.position != len(self.trace["ops"]):
+            follower.diverged = f"the run has {follower.position} operators, the trace {len(self.trace['ops'])}"
+        return {
+            "externals": follower.externals, "outputs": outputs, "ops": follower.ops, "diverged": follower.diverged,
+            "undefined": self.undefined, "signed": self.signed,
+        }  # fmt: skip
+
+    def _forward(self) -> list[Any]:
+        follower = self.follower
+        self._seed()
+        with torch.no_grad(), contextlib.ExitStack() as stack:
+            stack.enter_context(follower)
+            stack.enter_context(RealFunctions(follower))
+            module = load(self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree"))
+            call, model, args, kwargs = self._build(module)
+            with no_modes():
+                args, kwargs = self._given(args), self._given(kwargs)
+            self._name(model, call, args, kwargs)
+            with no_modes():
+                args, kwargs = self._bounded(args), self._bounded(kwargs)
+            follower.tensors = Marks()
+            self._name(model, call, args, kwargs)
+            self._enter("forward")
+            follower.begin_forward()
+            outputs = call(*args, **kwargs)
+        follower.returned(outputs)
+        found = [tensor for _, tensor in pairs(self.trace["outputs"], outputs)]
+        self.undefined = any(t.is_floating_point() and not bool(torch.isfinite(t).all()) for t in found)
+        return [follower.pack.put(t, needed=True) for t in found]
+
+    undefined = False
+
+    def _ready(self, model: torch.nn.Module) -> torch.nn.Module:
+        model = super()._ready(model)
+        self.values.give_parameters(model)
+        return model
+
+    def _value(self, spec: Any) -> Any:
+        if isinstance(spec, dict) and "shape" in spec and "dtype" in spec:
+            dtype = BY_NAME.get(spec["dtype"])
+            if dtype is not None:
+                bound = self._bound_of.get(("input", spec.get("name") or ""))
+                with no_modes():
+                    return self.values.tensor(tuple(spec["shape"]), dtype, bound)
+        return super()._value(spec)
+
+    def _given(self, value: Any) -> Any:
+        return _each(value, lambda t: self.values.given(t, None, signed=self.signed))
+
+    def _bounded(self, value: Any) -> Any:
+        """Indices within the tables that the trace saw them used on."""
+        bound_of = {id(t): self._bound_of.get(key) for key, t in self.follower.tensors.named.items()}
+        return _each(value, lambda t: self.values.given(t, bound_of.get(id(t)), signed=False))
+
+
+def _each(value: Any, change: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(_each(v, change) for v in value)
+    if isinstance(value, dict):
+        return {k: _each(v, change) for k, v in value.items()}
+    return value

@@ -1,0 +1,236 @@
+# pyright: basic
+"""The search for a twin: the same program at sizes that can be run, found by making the source's integers smaller.
+
+A candidate is traced on meta tensors and kept when its `Signature` is the original's. Batches of sites are changed at once
+and halved where that fails, so that a search takes tens of candidates, not hundreds.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from .cost import cost_of
+from .signature import Differs, Signature
+from .sites import assign, find_sites
+from .target import Run
+
+if TYPE_CHECKING:
+    from .golden import Limits
+
+_PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+_SIZE = 12  # integers from here on are taken for sizes at first
+Values = dict[int, int]
+Unit = tuple[int, ...]
+Proposal = Callable[[list[Unit]], Values]
+
+
+class Twin:
+    """A smaller program: its trace, what to run it from, and its sizes by name or line:column."""
+
+    def __init__(self, trace: dict[str, Any], tree: ast.Module, target: Any, cost: tuple[int, int], sizes: dict[str, int], tries: int) -> None:
+        self.trace, self.tree, self.target = trace, tree, target
+        self.cost, self.sizes, self.tries = cost, sizes, tries
+
+
+class _Spent(Exception):
+    """The time for the search is over."""
+
+
+class Search:
+    """One search. `run` gives the twin, or None."""
+
+    def __init__(self, request: dict[str, Any], tree: ast.Module, trace: dict[str, Any], cost: tuple[int, int], limits: Limits) -> None:
+        self.request = request
+        self.tree = tree
+        self.target = request.get("target") or {"kind": "kernelbench"}
+        self.limits = limits
+        self.sites = find_sites(tree, self.target)
+        self.signature = Signature(trace)
+        self.values: Values = {}
+        self.cost = cost
+        self.trace: dict[str, Any] | None = None
+        self.tries = 0
+        self.reasons: list[str] = []
+        self._seen: dict[tuple[tuple[int, int], ...], bool] = {}
+        self._end = time.monotonic() + limits.search_s
+
+    def run(self) -> Twin | None:
+        """The smallest twin found in time, when it is within the limits."""
+        try:
+            self._search()
+        except _Spent:
+            pass
+        points, elements = self.cost
+        if self.trace is None or points > self.limits.points or elements > self.limits.elements:
+            return None
+        target = assign(self.sites, self.values, self.target)
+        return Twin(self.trace, self.tree, target, self.cost, self._sizes(), self.tries)
+
+    def _sizes(self) -> dict[str, int]:
+        return {self.sites[n].name: v for n, v in sorted(self.values.items()) if v != self.sites[n].value}
+
+    def _search(self) -> None:
+        sizes = [n for n, s in enumerate(self.sites) if s.value >= _SIZE]
+        groups = self._groups(sizes)
+        joint: list[tuple[list[Unit], Proposal]] = [
+            ([(n,) for n in sizes], self._distinct(1)),
+            (groups, self._distinct(1)),
+            (groups, self._distinct(4)),
+            (groups, self._scaled(16)),
+            (groups, self._distinct(8)),
+            (groups, self._distinct(24)),
+            (groups, self._scaled(8)),
+        ]
+        if not any(units and self._try({**self.values, **proposal(units)}) for units, proposal in joint):
+            for proposal in (self._distinct(1), self._scaled(16), self._distinct(8), self._scaled(8), self._scaled(4)):
+                self._descend(self._unsettled(groups), proposal)
+                if self._is_small():
+                    break
+        if not self._is_small():
+            self._one_by_one(sizes)
+        if not self._is_small():
+            self._one_by_one(range(len(self.sites)))
+        self._separate()
+
+    def _groups(self, numbers: Iterable[int]) -> list[Unit]:
+        by_value: dict[int, list[int]] = {}
+        for n in numbers:
+            by_value.setdefault(self._current(n), []).append(n)
+        return [tuple(group) for _, group in sorted(by_value.items(), reverse=True)]
+
+    def _unsettled(self, groups: list[Unit]) -> list[Unit]:
+        rest = [tuple(n for n in unit if n not in self.values) for unit in groups]
+        return [unit for unit in rest if unit]
+
+    def _current(self, number: int) -> int:
+        return self.values.get(number, self.sites[number].value)
+
+    def _is_small(self) -> bool:
+        points, elements = self.cost
+        return points <= self.limits.target_points and elements <= self.limits.elements
+
+    def _distinct(self, multiple: int) -> Proposal:
+        """Small extents, each its own: multiples of primes, larger where the original is larger."""
+
+        def propose(units: list[Unit]) -> Values:
+            values: Values = {}
+            used = set(self.values.values())
+            free = [p * multiple for p in _PRIMES if p * multiple not in used]
+            for unit, value in zip(reversed(units), free):
+                values.update({n: value for n in unit if value < self._current(n)})
+            return values
+
+        return propose
+
+    def _scaled(self, factor: int) -> Proposal:
+        """Everything that can be divided, divided."""
+
+        def propose(units: list[Unit]) -> Values:
+            return {
+                n: self.sites[n].value // factor
+                for unit in units
+                for n in unit
+                if self.sites[n].value % factor == 0 and self.sites[n].value >= 2 * factor
+            }
+
+        return propose
+
+    def _descend(self, units: list[Unit], proposal: Proposal) -> None:
+        """Accept the proposal for as many units as possible: all, else halves, else single sites."""
+        if not units:
+            return
+        values = proposal(units)
+        if not values or self._try({**self.values, **values}):
+            return
+        if len(units) > 1:
+            middle = len(units) // 2
+            self._descend(units[:middle], proposal)
+            self._descend(units[middle:], proposal)
+        elif len(units[0]) > 1:
+            self._descend([(n,) for n in units[0]], proposal)
+
+    def _one_by_one(self, numbers: Iterable[int]) -> None:
+        """Each group of equal values down its own ladder; factors replaced everywhere."""
+        for unit in self._groups(numbers):
+            if self._is_small():
+                return
+            self._ladder(unit)
+        for factor in (7, 5, 3, 11, 13):
+            for smaller in (2, 3, 5):
+                if self._is_small() or smaller >= factor:
+                    break
+                changed = {
+                    n: self._current(n) // factor * smaller
+                    for n in range(len(self.sites))
+                    if self._current(n) % factor == 0
+                }  # fmt: skip
+                if changed and self._try({**self.values, **changed}):
+                    break
+        for unit in self._groups(numbers):
+            if self._is_small():
+                return
+            for n in unit if len(unit) > 1 else ():
+                self._ladder((n,))
+
+    def _ladder(self, unit: Unit) -> None:
+        value = self._current(unit[0])
+        steps = {5, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 2, 3, 4, value // 2, value // 4, value // 8}
+        for step in sorted(s for s in steps if 2 <= s < value and s * 64 >= value):
+            if self._try({**self.values, **dict.fromkeys(unit, step)}):
+                return
+
+    def _separate(self) -> None:
+        """Give sites that were shrunk to one value, or kept one, values of their own where the program allows it."""
+        if self.trace is None:
+            return
+        for unit in self._groups(n for n in self.values if self.sites[n].node is not None or self.sites[n].path):
+            taken = {self._current(n) for n in range(len(self.sites))}
+            for n in unit[1:]:
+                value = self._current(n)
+                for other in (value + 1, value + 2, value + 4, value + 8):
+                    if other < self.sites[n].value and other not in taken:
+                        if self._try({**self.values, n: other}, slack=2.0):
+                            taken.add(other)
+                        break
+
+    def _try(self, values: Values, slack: float = 1.0) -> bool:
+        """Trace a candidate; keep it when it is the same program and not dearer."""
+        key = tuple(sorted(values.items()))
+        known = self._seen.get(key)
+        if known is not None:
+            return False
+        if time.monotonic() > self._end:
+            raise _Spent
+        self.tries += 1
+        self._seen[key] = True
+        target = assign(self.sites, values, self.target)
+        try:
+            trace = self._traced(target)
+            self.signature.check(trace)
+        except Differs as error:
+            self.reasons.append(str(error)[:200])
+            return False
+        cost = cost_of(trace)
+        if cost[0] > self.cost[0] * slack or cost[1] > max(self.cost[1] * slack, self.limits.elements):
+            return False
+        self.values, self.cost, self.trace = values, cost, trace
+        return True
+
+    def _traced(self, target: Any) -> dict[str, Any]:
+        run = Run({**self.request, "tree": self.tree, "target": target, "max_operators": len(self.signature.targets) + 1})
+        append, targets = run.recorder.append, self.signature.targets
+
+        def checked(name: str, *args: Any) -> None:
+            at = len(run.recorder.ops)
+            append(name, *args)
+            if len(run.recorder.ops) > at and (at >= len(targets) or targets[at] != name):
+                raise Differs(f"operator {at} is {name}")
+
+        run.recorder.append = checked  # type: ignore[method-assign]
+        reply = run.reply()
+        if not reply["ok"]:
+            raise Differs(reply["problems"][0]["message"])
+        return reply["trace"]

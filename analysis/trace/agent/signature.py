@@ -1,0 +1,134 @@
+# pyright: basic
+"""What two traces of one source share when they are the same program at other sizes.
+
+The same operators in the same order at the same places on the same values, with the same attributes. What PyTorch's own
+schemas declare as a symbolic integer or a scalar may differ (sizes of views, a factor of 1/sqrt(dim)), but for strides,
+paddings and the like; so may extents, but not where one is 1 and the other is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_KEPT = {"stride", "padding", "dilation", "output_padding", "kernel_size", "pad", "padding_idx", "step"}
+_POLICY: dict[str, Any] = {}
+_ANY, _GROUPS = "any", "groups"
+
+
+class Differs(Exception):
+    """A candidate is not the same program: where and how."""
+
+
+class Signature:
+    """Of one trace."""
+
+    def __init__(self, trace: dict[str, Any]) -> None:
+        self.targets = [op["target"] for op in trace["ops"]]
+        shapes = {t["id"]: t["shape"] for t in trace["tensors"]}
+        self._ops = [_operator(op, shapes) for op in trace["ops"]]
+        self._table = _table(trace)
+        self._frame = (trace["outputs"], [_place(s) for s in trace["spans"]], [(m["path"], m["type"]) for m in trace["modules"]])
+
+    def check(self, trace: dict[str, Any]) -> None:
+        """Raise Differs unless `trace` is the same program."""
+        other = Signature(trace)
+        if self.targets != other.targets:
+            raise Differs(f"{len(other.targets)} operators for {len(self.targets)}")
+        for number, (mine, theirs) in enumerate(zip(self._ops, other._ops)):
+            if mine != theirs:
+                raise Differs(f"operator {number}, {self.targets[number]}: {mine} became {theirs}")
+        if self._frame != other._frame:
+            raise Differs("other outputs, places or modules")
+        if self._table != other._table:
+            raise Differs("other tensors")
+
+
+def _place(span: dict[str, Any]) -> tuple[Any, ...]:
+    return span["file"], span["line"], span["column"], span["end_line"], span["end_column"]
+
+
+def _table(trace: dict[str, Any]) -> list[Any]:
+    used: set[int] = set()
+    for op in trace["ops"]:
+        _ids((op["args"], op["kwargs"], op["outputs"]), used)
+    _ids(trace["outputs"], used)
+    return [
+        (t["id"], t["dtype"], t["kind"], t.get("name", ""), t["storage"], [n if n < 2 else 2 for n in t["shape"]])
+        for t in trace["tensors"]
+        if t["id"] in used
+    ]
+
+
+def _ids(value: Any, found: set[int]) -> None:
+    if isinstance(value, dict):
+        number = value.get("tensor")
+        if isinstance(number, int):
+            found.add(number)
+        else:
+            for item in value.values():
+                _ids(item, found)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _ids(item, found)
+
+
+def _operator(op: dict[str, Any], shapes: dict[int, Any]) -> tuple[Any, ...]:
+    policy = _policy_of(op["target"])
+    args = [_argument(policy.get(position), value, op, shapes) for position, value in enumerate(op["args"])]
+    kwargs = [(k, _argument(policy.get(k), v, op, shapes)) for k, v in op["kwargs"].items()]
+    return args, kwargs, op["outputs"], op["span"], op["module"], op.get("view", False), op.get("mutates")
+
+
+def _argument(policy: Any, value: Any, op: dict[str, Any], shapes: dict[int, Any]) -> Any:
+    if policy == _ANY:
+        return _shape_of(value)
+    if policy == _GROUPS and isinstance(value, int) and value > 1:
+        channels = shapes[op["args"][0]["tensor"]][1]
+        return "depthwise" if value == channels else value
+    return value
+
+
+def _shape_of(value: Any) -> Any:
+    """The form of a value without its numbers."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        return "negative" if value == -1 else "number"
+    if isinstance(value, list):
+        return [_shape_of(v) for v in value]
+    return value
+
+
+def _policy_of(target: str) -> Any:
+    """By position and by name: which arguments of an operator may differ."""
+    known = _POLICY.get(target)
+    if known is None:
+        known = _POLICY[target] = _find_policy(target)
+    return known
+
+
+def _find_policy(target: str) -> dict[Any, str]:
+    namespace, name, overload = (*target.split("."), "default", "default")[:3]
+    try:
+        schema = getattr(getattr(getattr(torch.ops, namespace), name), overload)._schema
+    except (AttributeError, RuntimeError):
+        return {}
+    policy: dict[Any, str] = {}
+    for position, argument in enumerate(schema.arguments):
+        if argument.name == "groups":
+            policy[position] = policy[argument.name] = _GROUPS
+        elif argument.name not in _KEPT and _element_kind(argument.real_type) in _FREE:
+            policy[position] = policy[argument.name] = _ANY
+    return policy
+
+
+# A Python number in a tensor's place is a scalar.
+_FREE = {"SymIntType", "NumberType", "TensorType"}
+
+
+def _element_kind(kind: Any) -> str:
+    while kind.kind() in ("OptionalType", "ListType"):
+        kind = kind.getElementType()
+    return kind.kind()
