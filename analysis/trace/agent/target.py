@@ -23,6 +23,7 @@ from .dtypes import BY_NAME
 from .frames import Frames
 from .functions import Functions
 from .modules import Modules, class_lines
+from .pretrained import watch_imports
 from .problems import Unusable, problem_of
 from .recorder import Recorder
 
@@ -65,6 +66,7 @@ class Run:
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(seed)
         patches.apply()
+        watch_imports()
         self.modules.watch()
 
     def _trace(self) -> dict[str, Any]:
@@ -72,7 +74,9 @@ class Run:
         with torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(self.recorder)
             stack.enter_context(Functions(self.recorder))
-            module = load(self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree"))
+            module = load(
+                self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree")
+            )
             call, model, args, kwargs = self._build(module)
             self._name(model, call, args, kwargs)
             self._enter("forward")
