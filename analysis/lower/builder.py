@@ -106,7 +106,7 @@ _NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9_]")
 
 def _stem(hint: str) -> str:
     """The hint as an identifier."""
-    stem = _NOT_OF_A_NAME.sub("_", hint) or "t"
+    stem = _NOT_OF_A_NAME.sub("_", hint).strip("_") or "t"
     return "t" + stem if stem[0].isdigit() else stem
 
 
@@ -120,9 +120,7 @@ class Builder:
 
     def fresh(self, hint: str) -> str:
         """A name not used before, made from the hint (letters, digits, underscores)."""
-        stem = "".join(c if (c.isascii() and c.isalnum()) or c == "_" else "_" for c in hint).strip("_") or "t"
-        if stem[0].isdigit():
-            stem = "t" + stem
+        stem = _stem(hint)
         count = self._used.get(stem, 0)
         self._used[stem] = count + 1
         if count == 0 and not stem[-1].isdigit():

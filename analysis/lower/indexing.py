@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sollens.analysis.ir.nodes import Literal, Scan
 from sollens.analysis.lower.builder import Builder, OpCall, Value
-from sollens.analysis.lower.expressions import apply, cast, normalize
+from sollens.analysis.lower.expressions import apply, cast, iota, normalize
 from sollens.analysis.lower.pointwise import broadcast_read, dims_of
 from sollens.analysis.lower.registry import rule
 from sollens.analysis.lower.views import reindex, reshaped
@@ -171,3 +171,12 @@ def searchsorted(b: Builder, call: OpCall) -> Value:
     if call.kwargs.get("sorter") is not None:
         raise NotImplementedError("searchsorted with a sorter")
     return b.call("searchsorted", [table, values], [(call.out_dtype, call.out_shape)], "positions", right=right)[0]
+
+
+@rule("aten.repeat_interleave.Tensor")
+def repeat_positions(b: Builder, call: OpCall) -> Value:
+    """Each position as often as its number says; the total as traced."""
+    repeats = call.args[0]
+    ends = b.statement("ends", [("i", repeats.size)], repeats["i"], "i64", scan=Scan(kind="sum", dim="i"))
+    count = b.statement("count", [("i", call.out_shape[0])], iota("i"), "i64")
+    return b.call("searchsorted", [ends, count], [(call.out_dtype, call.out_shape)], "positions", right=True)[0]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sollens.analysis.ir.calls import CALLS
 from sollens.analysis.ir.nodes import (
     NO_SOURCE,
     ROLES,
@@ -104,7 +105,7 @@ class _Scope:
         self.builder.source = NO_SOURCE
 
     def _lower(self, index: int, op: Op) -> None:
-        if op.mutates and op.target.split(".")[1] in _RESHAPED_IN_PLACE:
+        if op.mutates and _name(op) in _RESHAPED_IN_PLACE:
             op = replace(op, target=op.target.replace("_.", ".", 1), mutates=[], view=True)
         sites = self._sites(op)
         if not op.mutates and all(s is None for s in sites.slots):
@@ -119,8 +120,15 @@ class _Scope:
             del self.nodes[mark:]
             unknown = True
             self._opaque(op, sites, source, error)
+        if not self.setup and not unknown:
+            self._report_unknown_costs(op, mark)
         if self.setup:
             self._taint(op, sites, unknown or _makes_up_values(self.nodes[mark:]))
+
+    def _report_unknown_costs(self, op: Op, mark: int) -> None:
+        for node in self.nodes[mark:]:
+            if isinstance(node, Call) and not CALLS[node.op].known:
+                self.lowering.report(op, f"the work of a {node.op} routine is not counted", node.source)
 
     def _sites(self, op: Op) -> _Sites:
         tensors, mutates = self.lowering.tensors, op.mutates
@@ -179,7 +187,7 @@ class _Scope:
         ]
         operands = [aliases.read(t) for t in sites.arguments]
         specs = [self.lowering.spec(aliases.root(s) if written else s) for s, written in targets]
-        results = self.builder.call("opaque", operands, specs, op.target.split(".")[1], operator=op.target)
+        results = self.builder.call("opaque", operands, specs, _name(op), operator=op.target)
         for (tensor, written), value in zip(targets, results, strict=True):
             if written:
                 aliases.replace(tensor, value)
@@ -199,7 +207,7 @@ class _Scope:
         tensors = self.lowering.tensors
         touched = {tensors[s].storage for s in sites.slots if s is not None}
         whole = all(self.aliases.root(t) == t for t in op.mutates)
-        replaced = whole and op.target.split(".")[1] in ("fill_", "zero_", "copy_")
+        replaced = whole and _name(op) in ("fill_", "zero_", "copy_")
         inputs = [t for t in sites.arguments if not (replaced and t in op.mutates)]
         if unknown or any(tensors[t].storage in self.tainted for t in inputs):
             self.tainted |= touched
@@ -372,6 +380,11 @@ def _used_tensors(trace: Trace) -> set[int]:
         used.update(tensor_ids(op.args, op.kwargs))
     setup = {t for op in trace.setup for t in tensor_ids(op.outputs)}
     return used | setup
+
+
+def _name(op: Op) -> str:
+    """ "add_" of "aten.add_.Tensor"."""
+    return (op.target.split(".") + [op.target])[1]
 
 
 def _is_written(argument: Any, op: Op) -> bool:

@@ -8,8 +8,8 @@ from sollens.analysis.ir.affine import Affine, at_least, dim, equals, less
 from sollens.analysis.ir.nodes import Expr, Literal, Read, Select
 from sollens.analysis.lower.aliasing import overwrite
 from sollens.analysis.lower.builder import Builder, OpCall, Value
-from sollens.analysis.lower.expressions import normalize, select
-from sollens.analysis.lower.pointwise import dims_of
+from sollens.analysis.lower.expressions import apply, normalize, select
+from sollens.analysis.lower.pointwise import broadcast_read, dims_of
 from sollens.analysis.lower.registry import rule
 from sollens.analysis.lower.views import diagonal_index, reindex, reshaped, slice_start, strided_index
 
@@ -150,6 +150,22 @@ def rot90(b: Builder, call: OpCall) -> Value:
     last_i, last_j = x.shape[first] - 1, x.shape[second] - 1
     index[first], index[second] = [(i, j), (j, last_j - i), (last_i - i, last_j - j), (last_i - j, i)][turns]
     return reindex(b, "rot90", x, call.out_shape, index)
+
+
+@rule("aten.linalg_cross", "aten.cross")
+def cross(b: Builder, call: OpCall) -> Value:
+    """Vector product along an axis of three."""
+    x, y = call.args[:2]
+    axis = normalize(call.arg(2, "dim", -1), len(call.out_shape))
+    dims = dims_of(call.out_shape)
+
+    def turned(v: Value, by: int) -> Expr:
+        index = list(broadcast_read(v, dims).index)
+        index[axis] = (index[axis] + by) % 3
+        return v[tuple(index)]
+
+    first, second = apply("mul", turned(x, 1), turned(y, 2)), apply("mul", turned(x, 2), turned(y, 1))
+    return b.statement("cross", dims, apply("sub", first, second), call.out_dtype)
 
 
 # --- triangles and diagonals ------------------------------------------------------------------------------------------

@@ -132,6 +132,13 @@ def isin(b: Builder, call: OpCall) -> Value:
     return b.statement("isin", dims, body, "bool", reduce=("all" if op == "ne" else "any", [("r", test.size)]))
 
 
+@rule("aten.trace")
+def trace(b: Builder, call: OpCall) -> Value:
+    """Sum of the diagonal."""
+    x = call.args[0]
+    return b.statement("trace", [], x["r", "r"], call.out_dtype, reduce=("sum", [("r", min(x.shape))]))
+
+
 # --- extremes ---------------------------------------------------------------------------------------------------------
 
 
@@ -190,7 +197,7 @@ def argmax(b: Builder, call: OpCall) -> Value:
     return found if found.shape == call.out_shape else reshaped(b, kind, found, call.out_shape)
 
 
-@rule("aten.aminmax")
+@rule("aten.aminmax", "aten._aminmax")
 def aminmax(b: Builder, call: OpCall) -> tuple[Value, ...]:
     """Smallest and largest."""
     x = call.args[0]

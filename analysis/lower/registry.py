@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import TypeAlias
@@ -21,9 +22,8 @@ Rule: TypeAlias = Callable[[Builder, OpCall], Results]
 _RULES: dict[str, Rule] = {}
 _FAMILIES = (
     "elementwise", "activations", "arithmetic", "views", "movement", "padding", "creation", "reductions", "scans",
-    "contractions",
-    "distances", "convolution", "pooling", "normalization", "softmax", "attention", "losses", "cells", "recurrent",
-    "indexing", "scatter", "sorting", "resampling", "backward",
+    "contractions", "distances", "convolution", "pooling", "normalization", "softmax", "attention", "losses", "cells",
+    "recurrent", "indexing", "scatter", "sorting", "resampling", "library", "patches", "sampling", "backward",
 )  # fmt: skip
 
 
@@ -54,7 +54,25 @@ def find(target: str) -> Rule | None:
     return _RULES.get(target) or _RULES.get(target.rpartition(".")[0])
 
 
+def markdown() -> str:
+    """The table of operators that have a rule, by family."""
+    families: dict[str, set[str]] = {}
+    for target in registered():
+        families.setdefault(_RULES[target].__module__.rpartition(".")[2], set()).add(target)
+    rows = (f"| {family} | {' '.join(f'`{t}`' for t in sorted(found))} |" for family, found in sorted(families.items()))
+    return "\n".join(("| family | operators |", "|---|---|", *rows))
+
+
 def registered() -> tuple[str, ...]:
     """Every operator that has a rule, sorted."""
     load_rules()
     return tuple(sorted(_RULES))
+
+
+if __name__ == "__main__":
+    from sollens.analysis.lower import registry  # rules register in the imported module, not in __main__
+
+    if sys.argv[1:] == ["--markdown"]:
+        sys.stdout.write(registry.markdown() + "\n")
+    else:
+        sys.stdout.write("\n".join(registry.registered()) + "\n")

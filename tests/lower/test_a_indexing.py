@@ -5,7 +5,7 @@ import torch
 from tracing import check
 
 F = torch.nn.functional
-I = torch.tensor([2, 0, 1, 2])
+K = torch.tensor([2, 0, 1, 2])
 J = torch.tensor([[0, 3], [1, 1]])
 
 
@@ -19,12 +19,12 @@ def in_place(write):
 
 
 CASES = [
-    lambda x: F.embedding(J % 2, x.reshape(2, 12)), lambda x: x.index_select(1, I), lambda x: x[:, I],
-    lambda x: x[I % 2, I],
-    lambda x: x[I % 2, :, I], lambda x: x[:, I, I], lambda x: x[None, J % 2], lambda x: x[x > 0], lambda x: x[:,
+    lambda x: F.embedding(J % 2, x.reshape(2, 12)), lambda x: x.index_select(1, K), lambda x: x[:, K],
+    lambda x: x[K % 2, K],
+    lambda x: x[K % 2, :, K], lambda x: x[:, K, K], lambda x: x[None, J % 2], lambda x: x[x > 0], lambda x: x[:,
     torch.tensor([True, False, True])],
     lambda x: x[torch.tensor([[True, False, True], [False, True, True]])], lambda x: x[torch.tensor(1)],
-    lambda x: x[:, -I],
+    lambda x: x[:, -K],
     lambda x: torch.gather(x, 1, torch.tensor([[[0, 2, 1, 0]], [[1, 1, 2, 0]]])), lambda x: torch.take(x, J),
     lambda x: x.masked_select(x > 0),
     lambda x: torch.take_along_dim(x, x.argsort(-1), -1), lambda x: torch.take_along_dim(x, x.argmax(1, keepdim=True),
@@ -35,12 +35,12 @@ CASES = [
     lambda x: x.scatter_add(1, (x > 0).long(), x), lambda x: x.scatter_reduce(1, (x > 0).long(), x, "mean"),
     lambda x: x.scatter_reduce(1, (x > 0).long(), x, "amax", include_self=False), lambda x: x.scatter_reduce(2,
     (x > 0).long(), x, "prod"),
-    lambda x: x.index_add(1, I, torch.ones(2, 4, 4), alpha=2), lambda x: x.index_copy(2, torch.tensor([1, 0]),
+    lambda x: x.index_add(1, K, torch.ones(2, 4, 4), alpha=2), lambda x: x.index_copy(2, torch.tensor([1, 0]),
     torch.ones(2, 3, 2)),
-    lambda x: x.index_fill(1, torch.tensor([0, 2]), 7.0), lambda x: x.index_put((I % 2, I), torch.tensor(3.0)),
-    lambda x: x.index_put((I % 2, I), torch.ones(4), accumulate=True) if False else x.index_put((torch.tensor([0, 0]),
+    lambda x: x.index_fill(1, torch.tensor([0, 2]), 7.0), lambda x: x.index_put((K % 2, K), torch.tensor(3.0)),
+    lambda x: x.index_put((K % 2, K), torch.ones(4), accumulate=True) if False else x.index_put((torch.tensor([0, 0]),
     torch.tensor([1, 1])), x[0, :2], accumulate=True),
-    in_place(lambda y: y.__setitem__(y > 0, 0.0)), in_place(lambda y: y.__setitem__((slice(None), I[:2]), 1.0)),
+    in_place(lambda y: y.__setitem__(y > 0, 0.0)), in_place(lambda y: y.__setitem__((slice(None), K[:2]), 1.0)),
     in_place(lambda y: y[0].__setitem__(torch.tensor([True, False, True]), torch.arange(4.0))),
     in_place(lambda y: y.__setitem__(y > 0, torch.arange(float((y > 0).sum())))), in_place(lambda y: y.scatter_(1,
     torch.ones(2, 1, 4).long(), 3.0)),

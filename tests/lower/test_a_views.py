@@ -1,14 +1,17 @@
 """Views, movement, padding, creation and in-place writes against torch."""
 
+from operator import itemgetter, methodcaller
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tracing import check, record
+
 from sollens.analysis.ir.affine import dim
 from sollens.analysis.lower.aliasing import invert
 from sollens.analysis.lower.lower import lower
 from sollens.analysis.lower.views import reshape_index
-from tracing import check, record
 
 F = torch.nn.functional
 
@@ -137,20 +140,20 @@ def view_chains(draw):
         kind = draw(st.sampled_from(["select", "slice", "transpose", "unsqueeze", "diagonal", "flatten", "split"]))
         axis = draw(st.integers(0, max(0, x.dim() - 1)))
         if kind == "select" and x.dim() > 1:
-            step = lambda v, a=axis, i=draw(st.integers(0, x.shape[axis] - 1)): v.select(a, i)
+            step = methodcaller("select", axis, draw(st.integers(0, x.shape[axis] - 1)))
         elif kind == "slice" and x.dim():
-            start, by = draw(st.integers(0, x.shape[axis] - 1)), draw(st.integers(1, 2))
-            step = lambda v, a=axis, s=start, b=by: v[(slice(None),) * a + (slice(s, None, b),)]
+            cut = slice(draw(st.integers(0, x.shape[axis] - 1)), None, draw(st.integers(1, 2)))
+            step = itemgetter((slice(None),) * axis + (cut,))
         elif kind == "transpose" and x.dim() > 1:
-            step = lambda v, a=axis: v.transpose(a, 0)
+            step = methodcaller("transpose", axis, 0)
         elif kind == "diagonal" and x.dim() > 1:
-            step = lambda v, o=draw(st.integers(-1, 1)): v.diagonal(o, 0, 1)
+            step = methodcaller("diagonal", draw(st.integers(-1, 1)), 0, 1)
         elif kind == "flatten" and x.is_contiguous():
-            step = lambda v: v.view(-1)
+            step = methodcaller("view", -1)
         elif kind == "split" and x.dim() and x.shape[axis] % 2 == 0:
-            step = lambda v, a=axis: v.unflatten(a, (2, -1))
+            step = methodcaller("unflatten", axis, (2, -1))
         else:
-            step = lambda v, a=axis: v.unsqueeze(a)
+            step = methodcaller("unsqueeze", axis)
         if step(x).numel():
             x = step(x)
             steps.append(step)
@@ -212,11 +215,11 @@ def test_an_unknown_in_place_operator_is_partial_and_named():
     def f(x):
         y = x * 1
         y[0].geometric_(0.5)
-        torch.linalg.qr(y)
+        torch.unique(y)
         return y
 
     lowered = lower(record(f, torch.rand(3, 3)).trace)
-    assert [p.operator for p in lowered.partial] == ["aten.linalg_qr.default"]
+    assert [p.operator for p in lowered.partial] == ["aten._unique2.default"]
 
 
 def test_inversion_of_a_strided_view():
