@@ -13,7 +13,7 @@ from sollens.server.positions import content
 
 _GONE = -1
 # Parsing holds the interpreter's lock; a longer file has its results anchored by single lines.
-_LONGEST_PARSED_TEXT = 400_000
+_LONGEST_PARSED_TEXT = 150_000
 
 
 class Anchor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from sollens.analysis.report import FileReport, LineRow, Problem, TargetReport
 from sollens.server.anchor import Anchor
@@ -9,6 +10,7 @@ from sollens.server.chips import Chip
 from sollens.server.config import Settings
 from sollens.server.configuration import Surroundings
 from sollens.server.environment import Interpreter
+from sollens.server.labels import hint_label, is_checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +21,12 @@ class Row:
     target: TargetReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
-    """The last report of a document. `version` is that of the text it belongs to; `serial` tells results apart."""
+    """The last report of a document. `version` is that of the text it belongs to; `serial` tells results apart.
+
+    What takes long for a long file is worked out once: `prepare` does so off the event loop.
+    """
 
     serial: int
     version: int
@@ -57,14 +62,28 @@ class Result:
             for row in target.lines:
                 yield Row(line=row, target=target)
 
+    @cached_property
     def rows_by_line(self) -> dict[int, list[Row]]:
-        """The rows of each 1-based line, the slowest first."""
+        """The rows of each 1-based line: a total before its parts, then the slowest first. The first is shown."""
         lines: dict[int, list[Row]] = {}
         for row in self.rows():
             lines.setdefault(row.line.line, []).append(row)
         for rows in lines.values():
-            rows.sort(key=lambda row: -row.line.time_s)
+            rows.sort(key=lambda row: (row.line.kind != "total", -row.line.time_s))
         return lines
+
+    @cached_property
+    def labels(self) -> dict[int, str]:
+        """The text at the end of each 1-based line."""
+        shown = {line: rows[0] for line, rows in self.rows_by_line.items()}
+        return {
+            line: hint_label(row.line, memory=self.chip_of(row.target).memory, checked=is_checked(row.target))
+            for line, row in shown.items()
+        }
+
+    def prepare(self) -> "Result":
+        assert self.labels is not None
+        return self
 
     def problems(self) -> list[Problem]:
         """The report's problems, and one for each target that failed its validation."""

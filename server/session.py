@@ -230,23 +230,25 @@ class Session:
             # Many files opened at once wait for each other, so that a save does not wait for all of them.
             async with self._opened if trigger == "open" else nullcontext():
                 report = await analyse(self._worker, source, surroundings, self._root(document), on_progress)
-            anchor.set_statements(await asyncio.to_thread(statements_of, source.text))
-            chips = await asyncio.to_thread(known_chips, {target.hardware for target in report.targets})
+            result = await asyncio.to_thread(self._result, source, report, anchor, surroundings)
         except BaseException:
             anchor.close()
             raise
         finally:
             progress.end()
-        result = Result(
+        self._show(document, result)
+        self._tell_now(document, surroundings, *_outcome(report))
+
+    def _result(self, source: Source, report: FileReport, anchor: Anchor, surroundings: Surroundings) -> Result:
+        anchor.set_statements(statements_of(source.text))
+        return Result(
             serial=next(self._serial),
             version=source.version,
             report=report,
             anchor=anchor,
             surroundings=surroundings,
-            chips=chips,
-        )
-        self._show(document, result)
-        self._tell_now(document, surroundings, *_outcome(report))
+            chips=known_chips({target.hardware for target in report.targets}),
+        ).prepare()
 
     def _stop(self, document: Document) -> None:
         """Give up the analysis, as the user asked."""

@@ -1,6 +1,5 @@
 """Everything known about the line under the cursor."""
 
-from sollens.server.features.inlay_hints import shown_row
 from sollens.server.render import (
     assumptions,
     bounds_table,
@@ -20,10 +19,10 @@ def hover(result: Result | None, line: int) -> str | None:
     if result is None:
         return None
     original = result.anchor.original_line(line)
-    rows = result.rows_by_line().get(original + 1) if original is not None else None
+    rows = result.rows_by_line.get(original + 1) if original is not None else None
     if not rows:
         return None
-    row = shown_row(rows)
+    row = rows[0]
     target = row.target
     parts = [headline(row, result)]
     if row.line.resources:

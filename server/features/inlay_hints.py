@@ -7,14 +7,12 @@ from sollens.server.render import (
     bounds_table,
     code,
     headline,
-    hint_label,
-    is_checked,
     operators,
     provenance,
     resource_table,
     work,
 )
-from sollens.server.results import Result, Row
+from sollens.server.results import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +32,8 @@ def hints(document: Document, result: Result | None, lines: tuple[int, int] | No
         return []
     totals_only = result.settings.inlay_hints_lines == "totals"
     found: list[Hint] = []
-    for row_line, rows in result.rows_by_line().items():
-        row = shown_row(rows)
+    for row_line, label in result.labels.items():
+        row = result.rows_by_line[row_line][0]
         now = result.line_now(row_line)
         if now is None or (totals_only and row.line.kind != "total") or (lines and not lines[0] <= now <= lines[1]):
             continue
@@ -43,7 +41,7 @@ def hints(document: Document, result: Result | None, lines: tuple[int, int] | No
             Hint(
                 line=now,
                 column=len(document.line(now)),
-                label=hint_label(row.line, memory=result.chip_of(row.target).memory, checked=is_checked(row.target)),
+                label=label,
                 row_line=row_line,
                 serial=result.serial,
             )
@@ -55,10 +53,10 @@ def tooltip(result: Result | None, *, serial: int, row_line: int) -> str | None:
     """The Markdown of a hint's tooltip; None when the hint is of an older result."""
     if result is None or result.serial != serial:
         return None
-    rows = result.rows_by_line().get(row_line)
+    rows = result.rows_by_line.get(row_line)
     if not rows:
         return None
-    row = shown_row(rows)
+    row = rows[0]
     parts = [headline(row, result), bounds_table(row)]
     if row.line.resources:
         parts.append(resource_table(row.line.resources, result.chip_of(row.target).memory))
@@ -67,8 +65,3 @@ def tooltip(result: Result | None, *, serial: int, row_line: int) -> str | None:
         parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))
     parts.append(provenance(row.target))
     return "\n\n".join(part for part in parts if part)
-
-
-def shown_row(rows: list[Row]) -> Row:
-    """The row that a line shows: a total before its parts, then the slowest."""
-    return next((row for row in rows if row.line.kind == "total"), rows[0])

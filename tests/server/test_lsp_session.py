@@ -104,8 +104,23 @@ async def test_a_file_outside_any_workspace_works(start):
     assert editor.requests()[0]["params"]["root"] is None
 
 
-CODES = """syntax-error import-error framework-missing constructor-failed inputs-failed forward-failed deadline
-memory-limit process-exit process-crash needs-gpu data-dependent too-many-operators config-missing partial""".split()
+CODES = [
+    "syntax-error",
+    "import-error",
+    "framework-missing",
+    "constructor-failed",
+    "inputs-failed",
+    "forward-failed",
+    "deadline",
+    "memory-limit",
+    "process-exit",
+    "process-crash",
+    "needs-gpu",
+    "data-dependent",
+    "too-many-operators",
+    "config-missing",
+    "partial",
+]
 
 
 @pytest.mark.parametrize("code", CODES)
