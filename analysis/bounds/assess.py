@@ -42,7 +42,13 @@ def assess(
 
 
 def report_of(
-    trace: Trace, lowered: Lowered, graph: EinsumGraph, target: Target, precision: str, target_s: float | None, path: str = ""
+    trace: Trace,
+    lowered: Lowered,
+    graph: EinsumGraph,
+    target: Target,
+    precision: str,
+    target_s: float | None,
+    path: str = "",
 ) -> TargetReport:
     """The report of a target whose einsum DAG is known."""
     scopes = Scopes(graph, pipe_policy(precision, trace.settings))
@@ -110,7 +116,9 @@ class Unfused:
 
 def resources(line: Roofline) -> list[Resource]:
     """The roofline's rows for the report, limiting one first."""
-    return [Resource(name=r.name, amount=r.amount, unit=r.unit, peak_per_s=r.peak_per_s, time_s=r.time_s) for r in line.rows]
+    return [
+        Resource(name=r.name, amount=r.amount, unit=r.unit, peak_per_s=r.peak_per_s, time_s=r.time_s) for r in line.rows
+    ]
 
 
 def shapes(trace: Trace) -> list[str]:
@@ -139,7 +147,14 @@ def precision_findings(
             )
             saves = fused.time_s - other.time_s
             findings.append(
-                Finding(code="precision", line=trace.line, message=message, saves_s=saves, share=saves / fused.time_s, severity="hint")
+                Finding(
+                    code="precision",
+                    line=trace.line,
+                    message=message,
+                    saves_s=saves,
+                    share=saves / fused.time_s,
+                    severity="hint",
+                )
             )
             best = other.time_s
     del whole

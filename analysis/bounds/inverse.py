@@ -28,4 +28,6 @@ def inverse(scope: Scope, traffic: dict[str, int], target: Target, target_s: flo
 
 
 def _row(name: str, needed: float, available: float, unit: str) -> InverseRow:
-    return InverseRow(resource=name, needed_per_s=needed, available_per_s=available, ratio=needed / available, unit=unit)
+    return InverseRow(
+        resource=name, needed_per_s=needed, available_per_s=available, ratio=needed / available, unit=unit
+    )

@@ -17,7 +17,8 @@ _PIPES = {
     "i16": "int16", "u16": "int16", "i32": "int32", "u32": "int32", "i64": "int64", "u64": "int64", "c32": "float16",
 }  # fmt: skip
 
-# cuDNN may run these in TF32 by default (torch.backends.cudnn.allow_tf32), and PyTorch's memory-efficient attention uses tensor cores for
+# cuDNN may run these in TF32 by default (torch.backends.cudnn.allow_tf32), and PyTorch's memory-efficient attention
+# uses tensor cores for
 # float32 as well.
 _TF32_BY_DEFAULT = ("conv", "cudnn_conv", "lstm", "gru", "rnn_", "_thnn", "scaled_dot_product")
 

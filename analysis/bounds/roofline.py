@@ -61,9 +61,12 @@ def roofline(scope: Scope, target: Target, traffic_bytes: int | None = None) -> 
     rows = [Row("memory", float(moved), "byte", target.bandwidth_bytes_per_s.value)]
     for pipe, macs in scope.macs.items():
         rows.append(Row(f"matmul:{pipe}", 2.0 * macs, "FLOP", target.matmul_peak(pipe)))
-    vector = [(ops, target.vector_peak(_VECTOR_NAMES.get(dtype, "float32"))) for dtype, ops in scope.vector_ops.items() if ops]
+    vector = [
+        (ops, target.vector_peak(_VECTOR_NAMES.get(dtype, "float32"))) for dtype, ops in scope.vector_ops.items() if ops
+    ]
     if vector:
-        # The dtypes share the lanes, but a chip may overlap some of them: every operation is priced at the fastest rate among those used.
+        # The dtypes share the lanes, but a chip may overlap some of them: every operation is priced at the fastest
+        # rate among those used.
         rows.append(Row("vector", float(sum(ops for ops, _ in vector)), "FLOP", max(peak for _, peak in vector)))
     rows = [r for r in rows if r.amount]
     return Roofline(tuple(sorted(rows, key=lambda r: -r.time_s)))

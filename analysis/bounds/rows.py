@@ -115,7 +115,9 @@ def _frames(trace: Trace, einsum: Einsum, ours: Callable[[str], bool]) -> list[i
 
 
 def _runs(trace: Trace, ours: Callable[[str], bool]) -> dict[int, int]:
-    """How often each line ran: the most often that one place on it, seen from one stack, called one operator in one module's call."""
+    """How often each line ran: the most often that one place on it, seen from one stack, called one operator in one
+    module's call.
+    """
     seen: Counter[tuple[int, str]] = Counter()
     for op in trace.ops:
         if op.span >= 0 and ours(trace.spans[op.span].file):
@@ -182,7 +184,10 @@ def _row(scopes: Scopes, target: Target, unfused_of: UnfusedOf, number: int, lin
         unfused_s=max(unfused_of(line.members)[0], bound.time_s),
         kind="op" if kind == "op" else "module" if kind == "module" else "total",
         operators=[name if n == 1 else f"{name} ×{n}" for name, n in line.operators.items()],
-        resources=[Resource(name=r.name, amount=r.amount, unit=r.unit, peak_per_s=r.peak_per_s, time_s=r.time_s) for r in bound.rows],
+        resources=[
+            Resource(name=r.name, amount=r.amount, unit=r.unit, peak_per_s=r.peak_per_s, time_s=r.time_s)
+            for r in bound.rows
+        ],
     )
 
 

@@ -14,7 +14,8 @@ from sollens.analysis.einsum.kernels import Kernel
 
 Value: TypeAlias = "float | int | bool | isl.Aff"
 
-# A constant whose number nobody needs: `erf` of one, the cosine of an index. Nothing is concluded from it but that it is a constant.
+# A constant whose number nobody needs: `erf` of one, the cosine of an index. Nothing is concluded from it but that it
+# is a constant.
 ANY = math.nan
 
 # Adding a number below this to a score removes it: exp(x - max) is zero in every format we know.
@@ -58,7 +59,9 @@ def is_identity(op: str, position: int, value: object) -> bool:
 
 
 def folded_constant(value: Value, kernel: Kernel) -> Value | None:
-    """What a reduction gives over a fibre of one constant, where that does not depend on how much of it the guard leaves."""
+    """What a reduction gives over a fibre of one constant, where that does not depend on how much of it the guard
+    leaves.
+    """
     if isinstance(value, isl.Aff):
         return None
     match kernel.reduction:
@@ -154,7 +157,14 @@ def combine(op: str, a: Value, b: Value, where: isl.Set) -> list[tuple[isl.Set, 
     if op in _COMPARISONS:
         left, right = _as_aff(a, where), _as_aff(b, where)
         difference = left.sub(right)
-        zero, positive, negative = (isl.Set.from_basic_set(s) for s in (difference.zero_basic_set(), _nonneg(difference.add_constant_val(isl.Val(-1))), _nonneg(difference.neg().add_constant_val(isl.Val(-1)))))
+        zero, positive, negative = (
+            isl.Set.from_basic_set(s)
+            for s in (
+                difference.zero_basic_set(),
+                _nonneg(difference.add_constant_val(isl.Val(-1))),
+                _nonneg(difference.neg().add_constant_val(isl.Val(-1))),
+            )
+        )
         true = {
             "eq": zero, "ne": positive.union(negative), "lt": negative, "le": negative.union(zero), "gt": positive, "ge": positive.union(zero),
         }[op]  # fmt: skip

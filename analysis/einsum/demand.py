@@ -24,19 +24,22 @@ from sollens.analysis.einsum.work import KernelDemand, Work
 from sollens.analysis.ir.affine import at_least, const, dim
 from sollens.analysis.ir.nodes import Declaration, Program
 
-MAX_LOOP_PASSES = 4
+MAX_LOOP_PASSES = 12
 
 
 @dataclass(slots=True)
 class DemandedProgram:
-    """A flat program with its demand. `works` stands beside `flat.items`; `demanded` and `returned` are regions of base tensors."""
+    """A flat program with its demand. `works` stands beside `flat.items`; `demanded` and `returned` are regions of
+    base tensors.
+    """
 
     flat: FlatProgram
     works: list[Work]
     demanded: dict[str, Region]
-    # Regions of computed tensors that the program returns (a returned view of an external moves nothing and is not here).
+    # Regions of computed tensors that the program returns (a returned view of an external moves nothing and is not
+    # here).
     returned: dict[str, Region]
-    low: list[str] = field(default_factory=lambda: [])
+    low: list[str] = field(default_factory=list)
     from_inputs: bool = False
 
 
@@ -67,7 +70,8 @@ def _knowledge(program: Program, flat: FlatProgram) -> Knowledge:
 def _seen_through(view: View, pieces: tuple[Piece, ...], declaration: Declaration) -> tuple[Piece, ...]:
     """Known pieces of a setup tensor as those of the declared one.
 
-    A float buffer of one constant (running statistics at zero) is state that training changes, not a fact about the program.
+    A float buffer of one constant (running statistics at zero) is state that training changes, not a fact about the
+    program.
     """
     names = [d.name for d in view.dims]
     domain = box_set(tuple((0, d.extent - 1) for d in view.dims))
@@ -89,7 +93,9 @@ def _seen_through(view: View, pieces: tuple[Piece, ...], declaration: Declaratio
 
 
 class _Pass:
-    def __init__(self, flat: FlatProgram, knowledge: Knowledge, redundancy: Redundancy, values: dict[str, NDArray[Any]]) -> None:
+    def __init__(
+        self, flat: FlatProgram, knowledge: Knowledge, redundancy: Redundancy, values: dict[str, NDArray[Any]]
+    ) -> None:
         self.flat = flat
         self.knowledge = knowledge
         self.redundancy = redundancy
@@ -149,16 +155,67 @@ class _Pass:
                 self._item(position)
 
     def _loop(self, start: int, stop: int, open_groups: frozenset[tuple[int, int]]) -> None:
-        """A loop's carried values make its body demand itself; repeat until nothing grows.
+        """A loop's carried values make its body demand itself; each pass goes one iteration back, until nothing grows.
 
-        Stopping early would leave a smaller demand, which is still a lower bound.
+        A recurrence that needs at every step what it needs at the last is taken all the way at once. Stopping early
+        leaves a smaller demand, which is still a lower bound.
         """
-        carries = [k for k in range(start, stop) if isinstance(self.flat.items[k], Carry)]
+        carries = [item for item in self.flat.items[start:stop] if isinstance(item, Carry)]
         for _ in range(MAX_LOOP_PASSES):
             before = {name: self.demanded.get(name) for name in self._names(start, stop)}
             self._range(start, stop, open_groups | {(start, stop)})
+            own = [c for c in carries if (start, stop) == self._group_of(c)]
+            if own:
+                self._take_back(own, start, stop, open_groups)
             if not carries or all(self.demanded.get(name) == region for name, region in before.items()):
                 return
+
+    def _group_of(self, carry: Carry) -> tuple[int, int]:
+        """The innermost loop that holds the carry."""
+        position = next(k for k, item in enumerate(self.flat.items) if item is carry)
+        return min(((a, b) for a, b in self.flat.groups if a <= position < b), key=lambda g: g[1] - g[0])
+
+    def _take_back(self, carries: list[Carry], start: int, stop: int, open_groups: frozenset[tuple[int, int]]) -> None:
+        """Demand of every earlier iteration what is demanded of the last one, where one step of the loop shows that
+        it follows.
+        """
+        axis = len(carries[0].loops) - 1
+        last = carries[0].loops[axis].extent - 1
+        boxes = {c.name: r.box for c in carries if (r := self._region(c.name)).box is not None}
+        last = min([last, *(box[axis][1] for box in boxes.values())])
+        wanted: dict[str, Region] = {}
+        for carry in carries:
+            region = self._region(carry.name)
+            at_last = [(0, e - 1) for e in region.shape]
+            at_last[axis] = (last, last)
+            box = region.intersect(Region.of_box(region.shape, at_last)).box
+            if box is not None:
+                wanted[carry.name] = Region.of_box(region.shape, [*box[:axis], (0, last), *box[axis + 1 :]])
+        if last < 1 or all(self._region(name).union(region) == self._region(name) for name, region in wanted.items()):
+            return
+        step = _Pass(self.flat, self.knowledge, self.redundancy, self.values)
+        for name, region in wanted.items():
+            assert region.box is not None
+            step.demanded[name] = Region.of_box(region.shape, [*region.box[:axis], (1, last), *region.box[axis + 1 :]])
+        given = dict(step.demanded)
+        for name, region in given.items():
+            step.give(name, region)
+        step.demanded = {n: r for n, r in step.demanded.items() if n not in given}
+        step._range(start, stop, open_groups | {(start, stop)})
+        for name, region in wanted.items():
+            assert region.box is not None
+            follows = Region.of_box(region.shape, [*region.box[:axis], (0, last - 1), *region.box[axis + 1 :]])
+            found = step._region(name)
+            if found.union(follows) != found:
+                return
+        for name, region in wanted.items():
+            self._add(name, region)
+
+    def give(self, name: str, region: Region) -> None:
+        """Demand what feeds a carried value in this region."""
+        item = next(i for i in self.flat.items if isinstance(i, Carry) and i.name == name)
+        for base, needed in self._carry(item, region).reads.items():
+            self._add(base, needed)
 
     def _names(self, start: int, stop: int) -> list[str]:
         names: list[str] = []
@@ -170,7 +227,9 @@ class _Pass:
         item = self.flat.items[position]
         match item:
             case Kernel():
-                work = KernelDemand(item, self.flat.tensors, self.knowledge, self.redundancy).of(self._region(item.name))
+                work = KernelDemand(item, self.flat.tensors, self.knowledge, self.redundancy).of(
+                    self._region(item.name)
+                )
                 self.from_inputs |= work.from_inputs
             case Library():
                 done = LibraryDemand(item, self.flat.tensors, self.values).of([self._region(r) for r in item.results])
@@ -179,35 +238,22 @@ class _Pass:
                 if done.low:
                     self.low[position] = f"{item.source.operator or item.call.op}: {done.low}"
             case Carry():
-                work = self._carry(item)
+                work = self._carry(item, self._region(item.name))
         self.works[position] = work
         for name, region in work.reads.items():
             self._add(name, region)
 
-    def _carry(self, item: Carry) -> Work:
+    def _carry(self, item: Carry, region: Region) -> Work:
         """The value at t is the body's at t - 1, and the initial one at t = 0."""
-        region = self._region(item.name)
         if region.is_empty:
             return Work()
         work = Work()
         axis = len(item.loops) - 1
-        index = item.loops[axis]
         feed = self.flat.feeds[item.name]
         names = (*(d.name for d in item.loops), *(d.name for d in feed.dims))
-        if region.box is not None:
-            box = list(region.box)
-            first, last = box[axis]
-            if last >= 1:
-                box[axis] = (1, last)  # every earlier iteration feeds the demanded one
-                domain = Domain(names, tuple(box))
-                self._read(work, feed, domain, {index.name: -1})
-            if first == 0 or last >= 1:
-                box[axis] = (0, 0)
-                self._read(work, item.initial, Domain(names, tuple(box)), {})
-            return work
-        whole = Domain(names, tuple((0, e - 1) for e in region.shape), (), region.to_set())
-        self._read(work, feed, _from(whole, axis, 1), {index.name: -1})
-        self._read(work, item.initial, _until(whole, axis, 0), {})
+        whole = Domain.of(region, names, (), ())
+        self._read(work, feed, whole.restrict([at_least(dim(names[axis]), const(1))]), {names[axis]: -1})
+        self._read(work, item.initial, whole.restrict([at_least(const(0), dim(names[axis]))]), {})
         return work
 
     def _read(self, work: Work, view: View, domain: Domain, shift: Mapping[str, int]) -> None:
@@ -216,11 +262,3 @@ class _Pass:
         if not region.is_empty:
             known = work.reads.get(view.base)
             work.reads[view.base] = region if known is None else known.union(region)
-
-
-def _from(domain: Domain, axis: int, low: int) -> Domain:
-    return domain.restrict([at_least(dim(domain.names[axis]), const(low))])
-
-
-def _until(domain: Domain, axis: int, high: int) -> Domain:
-    return domain.restrict([at_least(const(high), dim(domain.names[axis]))])

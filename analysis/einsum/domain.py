@@ -1,7 +1,8 @@
 """The points of a loop nest at which something is needed, and what they touch.
 
-A domain stays symbolic (a box and affine constraints) as long as possible: then counting is arithmetic and images of boxes are boxes.
-It becomes an isl set when a demanded region or a known value has another form.
+A domain stays symbolic (a box and affine constraints) as long as possible: then counting is arithmetic and images of
+boxes are boxes.
+It becomes a point set when a demanded region or a known value has another form.
 """
 
 from __future__ import annotations
@@ -12,15 +13,13 @@ from functools import lru_cache
 import islpy as isl
 
 from sollens.analysis.einsum.points import Interval, TooManyPoints, count_points, expr_range
-from sollens.analysis.einsum.polyhedra import access, box_set, constraint_set, count_set, domain_set, image
+from sollens.analysis.einsum.pointset import PointSet
 from sollens.analysis.einsum.region import Region
 from sollens.analysis.ir.affine import Affine, Constraint, FloorDiv, Mod, dim
 
-_SET = isl.dim_type.set
-
 
 class Domain:
-    """Points over named dimensions: a box, constraints, and optionally an isl set that cuts further."""
+    """Points over named dimensions: a box, and either constraints or a point set inside it."""
 
     __slots__ = ("constraints", "intervals", "names", "points")
 
@@ -29,7 +28,7 @@ class Domain:
         names: tuple[str, ...],
         intervals: tuple[Interval, ...],
         constraints: tuple[Constraint, ...] = (),
-        points: isl.Set | None = None,
+        points: PointSet | None = None,
     ) -> None:
         self.names = names
         self.intervals = intervals
@@ -37,25 +36,28 @@ class Domain:
         self.points = points
 
     @staticmethod
-    def of(region: Region, names: Sequence[str], reduced: Sequence[tuple[str, int]], guard: tuple[Constraint, ...]) -> Domain:
-        """The nest that computes `region` (whose axes are `names`) with the reduced dimensions appended, under a guard."""
+    def of(
+        region: Region, names: Sequence[str], reduced: Sequence[tuple[str, int]], guard: tuple[Constraint, ...]
+    ) -> Domain:
+        """The nest that computes `region` (whose axes are `names`) with the reduced dimensions appended, under a
+        guard.
+        """
         every = (*names, *(n for n, _ in reduced))
         tail = tuple((0, extent - 1) for _, extent in reduced)
         if region.box is not None:
             return Domain(every, region.box + tail, guard)
         if region.points is None:
             return Domain(every, tuple((0, -1) for _ in every), guard)
-        intervals = tuple((0, extent - 1) for extent in region.shape) + tail
-        points = region.points.add_dims(_SET, len(reduced)).intersect(box_set(intervals)) if reduced else region.points
-        for constraint in guard:
-            points = points.intersect(constraint_set(constraint, {n: k for k, n in enumerate(every)}, len(every)))
-        return Domain(every, intervals, (), points)
+        points = region.points.extended(tail)
+        if guard:
+            points = points.restrict(guard, every)
+        return Domain(every, points.box, (), points)
 
     @property
     def is_empty(self) -> bool:
         """No point; exact."""
         if self.points is not None:
-            return bool(self.points.is_empty())
+            return self.points.is_empty()
         if any(high < low for low, high in self.intervals):
             return True
         if not self.constraints:
@@ -65,11 +67,19 @@ class Domain:
             return True
         return self.count(None) == 0
 
-    def to_set(self) -> isl.Set:
-        """The domain as an isl set."""
+    def to_set(self) -> PointSet:
+        """The domain as a point set over its box."""
         if self.points is not None:
             return self.points
         return _domain_set(self.names, self.intervals, self.constraints)
+
+    def _with(self, points: PointSet) -> Domain:
+        return Domain(self.names, points.box, (), points)
+
+    def _over_box(self, points: PointSet | isl.Set) -> PointSet:
+        if isinstance(points, isl.Set):
+            return PointSet.of_isl(points, self.intervals)
+        return points.within(self.intervals)
 
     def restrict(self, constraints: Iterable[Constraint]) -> Domain:
         """Points that meet every constraint."""
@@ -78,37 +88,35 @@ class Domain:
             return self
         if self.points is None:
             return Domain(self.names, self.intervals, self.constraints + extra)
-        points = self.points
-        positions = {n: k for k, n in enumerate(self.names)}
-        for constraint in extra:
-            points = points.intersect(constraint_set(constraint, positions, len(self.names)))
-        return Domain(self.names, self.intervals, (), points)
+        return self._with(self.points.restrict(extra, self.names))
 
     def exclude(self, constraints: tuple[Constraint, ...]) -> Domain:
         """Points that violate at least one of the constraints."""
         if len(constraints) == 1 and not constraints[0].equal:
             return self.restrict([Constraint(-constraints[0].expr - 1)])
-        inside = _domain_set(self.names, self.intervals, constraints)
-        return self.subtract(inside)
+        return self.subtract(_domain_set(self.names, self.intervals, constraints))
 
-    def subtract(self, points: isl.Set) -> Domain:
-        """Points outside an isl set over the same dimensions."""
-        return Domain(self.names, self.intervals, (), self.to_set().subtract(points).coalesce())
+    def subtract(self, points: PointSet | isl.Set) -> Domain:
+        """Points outside a set over the same dimensions."""
+        return self._with(self.to_set().subtract(self._over_box(points)))
 
-    def intersect(self, points: isl.Set) -> Domain:
-        """Points inside an isl set over the same dimensions."""
-        return Domain(self.names, self.intervals, (), self.to_set().intersect(points).coalesce())
+    def intersect(self, points: PointSet | isl.Set) -> Domain:
+        """Points inside a set over the same dimensions."""
+        return self._with(self.to_set().intersect(self._over_box(points)))
 
     def union(self, other: Domain) -> Domain:
         """Points of either (same dimensions)."""
-        if self is other:
+        if self is other or other.is_empty:
             return self
-        return Domain(self.names, self.intervals, (), self.to_set().union(other.to_set()).coalesce())
+        if any(high < low for low, high in self.intervals):
+            return other
+        hull = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(self.intervals, other.intervals, strict=True))
+        return self._with(self.to_set().within(hull).union(other.to_set().within(hull)))
 
     def project(self, kept: int) -> Domain:
         """The points as seen through the first `kept` dimensions."""
-        points = self.to_set().project_out(_SET, kept, len(self.names) - kept)
-        return Domain(self.names[:kept], self.intervals[:kept], (), points)
+        points = self.to_set().projected(range(kept))
+        return Domain(self.names[:kept], points.box, (), points)
 
     def count(self, used: frozenset[str] | None) -> int:
         """Number of distinct points as seen through the dimensions in `used` (None: all)."""
@@ -125,48 +133,56 @@ class Domain:
             except TooManyPoints:
                 pass
         points = self.to_set()
-        intervals = list(self.intervals)
         if used is not None:
-            for k in range(len(self.names) - 1, -1, -1):
-                if self.names[k] not in used:
-                    points = points.project_out(_SET, k, 1)
-                    del intervals[k]
-        return count_set(points, intervals)
+            points = points.projected([k for k, name in enumerate(self.names) if name in used])
+        return points.count()
 
     def image(self, index: Sequence[Affine], shape: tuple[int, ...]) -> Region:
         """The elements of a tensor of `shape` that the points touch through `index`."""
         if not shape:
             return Region.empty(()) if self.is_empty else Region.full(())
+        if 0 in shape:
+            return Region.empty(shape)
         if self.points is None:
             return _symbolic_image(self.names, self.intervals, self.constraints, tuple(index), shape)
-        return Region.of_set(shape, image(self.points, access(index, self.names)).intersect(box_set(tuple((0, e - 1) for e in shape))))
+        return Region.of_set(shape, self.points.image(index, self.names, tuple((0, e - 1) for e in shape)))
 
-    def values(self, functions: Sequence[Affine]) -> tuple[isl.Set, list[Interval]]:
-        """The values of a tuple of functions over the points, and a box that holds them."""
+    def ranges(self, functions: Sequence[Affine]) -> list[Interval]:
+        """A box that holds the values of the functions over the points."""
         box = dict(zip(self.names, self.intervals, strict=True))
-        return image(self.to_set(), access(functions, self.names)), [expr_range(f, box) for f in functions]
+        return [expr_range(f, box) for f in functions]
+
+    def values(self, functions: Sequence[Affine], box: Sequence[Interval]) -> PointSet:
+        """The values of a tuple of functions over the points, inside a box that holds them."""
+        return self.to_set().image(functions, self.names, tuple(box))
 
     def distinct(self, functions: Sequence[Affine]) -> int:
         """Number of distinct values of the tuple of functions over the points."""
-        box = dict(zip(self.names, self.intervals, strict=True))
-        bounds = [expr_range(f, box) for f in functions]
         if self.points is None:
             return _distinct(self.names, self.intervals, self.constraints, tuple(functions))
-        return count_set(image(self.points, access(functions, self.names)), bounds)
+        return self.values(functions, self.ranges(functions)).count()
 
 
 @lru_cache(maxsize=1024)
-def _domain_set(names: tuple[str, ...], intervals: tuple[Interval, ...], constraints: tuple[Constraint, ...]) -> isl.Set:
-    return domain_set(list(zip(names, intervals, strict=True)), constraints)
+def _domain_set(
+    names: tuple[str, ...], intervals: tuple[Interval, ...], constraints: tuple[Constraint, ...]
+) -> PointSet:
+    if any(high < low for low, high in intervals):
+        return PointSet.nothing(intervals)
+    return PointSet.of_box(intervals).restrict(constraints, names) if constraints else PointSet.of_box(intervals)
 
 
 @lru_cache(maxsize=4096)
 def _distinct(
-    names: tuple[str, ...], intervals: tuple[Interval, ...], constraints: tuple[Constraint, ...], functions: tuple[Affine, ...]
+    names: tuple[str, ...],
+    intervals: tuple[Interval, ...],
+    constraints: tuple[Constraint, ...],
+    functions: tuple[Affine, ...],
 ) -> int:
-    box = dict(zip(names, intervals, strict=True))
-    points = _domain_set(names, intervals, constraints)
-    return count_set(image(points, access(functions, names)), [expr_range(f, box) for f in functions])
+    if any(high < low for low, high in intervals):
+        return 0
+    domain = Domain(names, intervals, constraints)
+    return domain.values(functions, domain.ranges(functions)).count()
 
 
 @lru_cache(maxsize=16384)
@@ -187,13 +203,15 @@ def _symbolic_image(
     used = {n for i in index for n in i.names}
     kept = tuple(n for n in names if n in used or any(n in c.expr.names for c in constraints))
     points = _domain_set(kept, tuple(box[n] for n in kept), constraints)
-    return Region.of_set(shape, image(points, access(index, kept)).intersect(box_set(tuple((0, e - 1) for e in shape))))
+    return Region.of_set(shape, points.image(index, kept, tuple((0, e - 1) for e in shape)))
 
 
 def _split_digits(
     index: tuple[Affine, ...], box: dict[str, Interval], constraints: tuple[Constraint, ...]
 ) -> tuple[tuple[Affine, ...], dict[str, Interval], tuple[Constraint, ...]]:
-    """Replace dimensions that occur under `floordiv` and `mod` by independent digits, where their range is a full mixed radix."""
+    """Replace dimensions that occur under `floordiv` and `mod` by independent digits, where their range is a full
+    mixed radix.
+    """
     radices: dict[str, set[int]] = {}
     for expr in (*index, *(c.expr for c in constraints)):
         _collect_radices(expr, radices)
@@ -205,7 +223,12 @@ def _split_digits(
         low, high = box[name]
         extent = high + 1
         steps = sorted(r for r in found if r < extent)
-        if low != 0 or not steps or any(b % a for a, b in zip([*steps, extent], [*steps[1:], extent], strict=False)) or extent % steps[-1]:
+        if (
+            low != 0
+            or not steps
+            or any(b % a for a, b in zip([*steps, extent], [*steps[1:], extent], strict=False))
+            or extent % steps[-1]
+        ):
             continue
         total = Affine()
         del result[name]
@@ -231,7 +254,12 @@ def _collect_radices(expr: Affine, radices: dict[str, set[int]]) -> None:
             name = inner.single_name
             if name is not None:
                 radices.setdefault(name, set()).add(atom.divisor)
-            elif len(inner.terms) == 1 and inner.constant == 0 and isinstance(inner.terms[0][0], FloorDiv) and inner.terms[0][1] == 1:
+            elif (
+                len(inner.terms) == 1
+                and inner.constant == 0
+                and isinstance(inner.terms[0][0], FloorDiv)
+                and inner.terms[0][1] == 1
+            ):
                 nested = inner.terms[0][0]
                 base = nested.operand.single_name
                 if base is not None:
@@ -300,11 +328,3 @@ def _interval_of(expr: Affine, box: dict[str, Interval]) -> Interval | None:
             return None
         reach += abs(c) * span
     return expr_range(expr, box)
-
-
-@lru_cache(maxsize=256)
-def along_axis(rank: int, axis: int, *, backwards: bool) -> isl.Map:
-    """From each point to itself and every point after (`backwards`: before) it along an axis."""
-    names = ", ".join(f"x{k}" for k in range(rank))
-    targets = ", ".join(f"x{k}" if k != axis else "y" for k in range(rank))
-    return isl.Map(f"{{ [{names}] -> [{targets}] : y {'<=' if backwards else '>='} x{axis} }}")

@@ -1,7 +1,8 @@
-"""Flatten a program: loops become extra leading dimensions, views disappear into the index expressions of their readers.
+"""Flatten a program: loops become extra leading dimensions, views disappear into the index expressions of their
+readers.
 
-After this pass every body reads *base* tensors (externals and results of kernels and calls), so that regions, counts and
-redundancy are seen where memory is.
+After this pass every body reads *base* tensors (externals and results of kernels and calls), so that regions, counts
+and redundancy are seen where memory is.
 """
 
 from __future__ import annotations
@@ -92,21 +93,25 @@ Item: TypeAlias = "Kernel | Library | Carry"
 
 @dataclass(slots=True)
 class FlatProgram:
-    """Items in program order; a carry stands before the body that feeds it. `groups` are [start, stop) item ranges of loops."""
+    """Items in program order; a carry stands before the body that feeds it. `groups` are [start, stop) item ranges of
+    loops.
+    """
 
     name: str
-    items: list[Item] = field(default_factory=lambda: [])
-    tensors: dict[str, BaseTensor] = field(default_factory=lambda: {})
-    views: dict[str, View] = field(default_factory=lambda: {})
-    outputs: list[View] = field(default_factory=lambda: [])
-    groups: list[tuple[int, int]] = field(default_factory=lambda: [])
+    items: list[Item] = field(default_factory=list)
+    tensors: dict[str, BaseTensor] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+    outputs: list[View] = field(default_factory=list)
+    groups: list[tuple[int, int]] = field(default_factory=list)
     # What a carried tensor is replaced by, as a view over its own axes at the same iteration.
-    feeds: dict[str, View] = field(default_factory=lambda: {})
+    feeds: dict[str, View] = field(default_factory=dict)
     unknown_trips: bool = False
     branches: bool = False
 
 
-def flatten(program: Program, nodes: tuple[Node, ...] | None = None, outputs: tuple[str, ...] | None = None) -> FlatProgram:
+def flatten(
+    program: Program, nodes: tuple[Node, ...] | None = None, outputs: tuple[str, ...] | None = None
+) -> FlatProgram:
     """The flat form of the program (or of its setup nodes, when given)."""
     flat = FlatProgram(program.name)
     builder = _Flattener(flat, _multi_statement_ops(program))
@@ -134,12 +139,16 @@ class _Flattener:
         # Loops a tensor was defined inside, by name.
         self.depth: dict[str, int] = {}
 
-    def define(self, name: str, dtype: str, shape: tuple[int, ...], declaration: Declaration | None = None, depth: int = 0) -> None:
+    def define(
+        self, name: str, dtype: str, shape: tuple[int, ...], declaration: Declaration | None = None, depth: int = 0
+    ) -> None:
         self.flat.tensors[name] = BaseTensor(name=name, dtype=dtype, shape=shape, declaration=declaration)
         self.depth[name] = depth
 
     def view(self, name: str, loops: Sequence[Dim] = ()) -> View:
-        """The tensor as a function of its own axes (named $0, $1 ...), at the current iteration of the loops it is inside."""
+        """The tensor as a function of its own axes (named $0, $1 ...), at the current iteration of the loops it is
+        inside.
+        """
         inside = tuple(dim(d.name) for d in loops[: self.depth[name]])
         if name in self.flat.views:
             known = self.flat.views[name]
@@ -209,7 +218,9 @@ class _Flattener:
                 return replace(expr, args=tuple(self._expr(a, loops, extents) for a in expr.args))
             case Select():
                 condition = tuple(Constraint(c.expr.simplify(extents), c.equal) for c in expr.condition)
-                return Select(condition, self._expr(expr.then, loops, extents), self._expr(expr.otherwise, loops, extents))
+                return Select(
+                    condition, self._expr(expr.then, loops, extents), self._expr(expr.otherwise, loops, extents)
+                )
             case IndexValue():
                 return IndexValue(expr.expr.simplify(extents))
             case Literal():
@@ -221,7 +232,13 @@ class _Flattener:
         for result in node.results:
             self.define(result.name, result.dtype, prefix + result.shape, depth=len(loops))
         self.flat.items.append(
-            Library(call=node, results=tuple(r.name for r in node.results), operands=operands, loops=loops, source=node.source)
+            Library(
+                call=node,
+                results=tuple(r.name for r in node.results),
+                operands=operands,
+                loops=loops,
+                source=node.source,
+            )
         )
 
     def _loop(self, node: Loop, loops: tuple[Dim, ...]) -> None:

@@ -1,7 +1,9 @@
 """What is known of tensors' values without running anything: constants and affine functions of the indices, by region.
 
-A causal mask is known wherever it was built from `tril`, `triu`, `arange` and comparisons, at any size; a padded tensor is known to be
-zero on its border. The demand pass uses this to find work that cannot matter: products with zero, scores of minus infinity.
+A causal mask is known wherever it was built from `tril`, `triu`, `arange` and comparisons, at any size; a padded
+tensor is known to be
+zero on its border. The demand pass uses this to find work that cannot matter: products with zero, scores of minus
+infinity.
 """
 
 from __future__ import annotations
@@ -12,11 +14,20 @@ from typing import TypeAlias
 
 import islpy as isl
 
-from sollens.analysis.einsum.constants import Value, absorbs, cast, combine, folded_constant, is_any, is_neutral, neutral_value, unary
-from sollens.analysis.einsum.domain import along_axis
+from sollens.analysis.einsum.constants import (
+    Value,
+    absorbs,
+    cast,
+    combine,
+    folded_constant,
+    is_any,
+    is_neutral,
+    neutral_value,
+    unary,
+)
 from sollens.analysis.einsum.kernels import FlatProgram, Kernel
 from sollens.analysis.einsum.points import Interval
-from sollens.analysis.einsum.polyhedra import access, box_set, constraint_set, domain_set, to_aff
+from sollens.analysis.einsum.polyhedra import access, along_axis, box_set, constraint_set, domain_set, to_aff
 from sollens.analysis.ir.affine import Constraint
 from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, reads
 
@@ -26,8 +37,8 @@ MAX_PARTS = 24
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """On `where`, the value is `value`. `static`: it follows from the program's text; else from the example inputs, which a kernel must read
-    to know."""
+    """On `where`, the value is `value`. `static`: it follows from the program's text; else from the example inputs,
+    which a kernel must read to know."""
 
     where: isl.Set
     value: Value
@@ -52,7 +63,9 @@ class Knowledge:
                     self.tensors[item.name] = pieces
 
     def knows(self, expr: Expr) -> bool:
-        """Whether the value of any part of the expression could be known somewhere, other than what the text says is a number."""
+        """Whether the value of any part of the expression could be known somewhere, other than what the text says is
+        a number.
+        """
         if isinstance(expr, Read):
             return expr.tensor in self.tensors
         if next(reads(expr), None) is None:
@@ -160,7 +173,9 @@ def _tidy(pieces: list[Piece]) -> Pieces:
 
 
 class _Evaluator:
-    def __init__(self, tensors: Mapping[str, Pieces], names: list[str], positions: dict[str, int], domain: isl.Set) -> None:
+    def __init__(
+        self, tensors: Mapping[str, Pieces], names: list[str], positions: dict[str, int], domain: isl.Set
+    ) -> None:
         self.tensors, self.names, self.positions, self.domain = tensors, names, positions, domain
 
     def pieces(self, expr: Expr) -> Pieces:

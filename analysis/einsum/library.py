@@ -1,7 +1,7 @@
 """The demand of calls: which operand elements a set of result elements needs (bounds.md section 2).
 
-Indices that are known (constants, `arange`, example inputs) give the elements really touched. Unknown ones give the smallest region that any
-indices could, and the result is marked low confidence.
+Indices that are known (constants, `arange`, example inputs) give the elements really touched. Unknown ones give the
+smallest region that any indices could, and the result is marked low confidence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LibraryWork:
     """What a call reads and costs; `low` says why its region is only the smallest possible."""
 
     vector_ops: int = 0
-    reads: dict[str, Region] = field(default_factory=lambda: {})
+    reads: dict[str, Region] = field(default_factory=dict)
     low: str = ""
     from_inputs: bool = False
 
@@ -64,7 +64,8 @@ class LibraryDemand:
             return Region.empty(shape)
         return Region(shape, region.box[depth:]) if region.box is not None else Region.full(shape)
 
-    # --- reading operands -----------------------------------------------------------------------------------------------------
+    # --- reading operands
+    # -----------------------------------------------------------------------------------------------------
 
     def shape(self, position: int) -> tuple[int, ...]:
         """Shape of an operand."""
@@ -115,7 +116,9 @@ def _through(view: View, base: NDArray[Any]) -> NDArray[Any]:
 
 
 def rows_region(shape: tuple[int, ...], axis: int, rows: NDArray[Any], box: Sequence[Interval]) -> tuple[Region, bool]:
-    """The region with these rows along `axis` and `box` on the other axes; False when it stands for the real one only in size."""
+    """The region with these rows along `axis` and `box` on the other axes; False when it stands for the real one only
+    in size.
+    """
     unique = np.unique(rows)
     unique = unique[(unique >= 0) & (unique < shape[axis])]
     if unique.size == 0:
@@ -141,7 +144,8 @@ def _box_of(region: Region) -> tuple[Interval, ...] | None:
     return region.box
 
 
-# --- one rule a call -----------------------------------------------------------------------------------------------------------
+# --- one rule a call
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _take(d: LibraryDemand, results: list[Region]) -> None:
@@ -204,7 +208,9 @@ def _index(d: LibraryDemand, results: list[Region]) -> None:
         sides.append((0, 0) if axis in axes else kept.pop(0))
     values = [d.known(1 + k) for k in range(len(axes))]
     if region.box is not None and len(axes) == 1 and values[0] is not None:
-        chosen = np.broadcast_to(values[0], spread)[tuple(slice(low, high + 1) for low, high in box[position : position + len(spread)])]
+        chosen = np.broadcast_to(values[0], spread)[
+            tuple(slice(low, high + 1) for low, high in box[position : position + len(spread)])
+        ]
         chosen = np.where(chosen < 0, chosen + source[axes[0]], chosen)
         rows, _ = rows_region(source, axes[0], chosen, sides)
         d.read(0, rows)

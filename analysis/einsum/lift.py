@@ -39,7 +39,9 @@ class Einsum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EinsumGraph:
-    """The demanded program as a DAG. `demanded` are regions of every base tensor, `returned` those that the program returns."""
+    """The demanded program as a DAG. `demanded` are regions of every base tensor, `returned` those that the program
+    returns.
+    """
 
     name: str
     einsums: tuple[Einsum, ...]

@@ -1,25 +1,29 @@
-"""The cheapest order to multiply several operands two at a time, by dynamic programming over subsets of the operands."""
+"""The cheapest order to multiply several operands two at a time, by dynamic programming over subsets of the
+operands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 
 MAX_OPERANDS = 8
 
 
-def pairwise_points(operands: Sequence[frozenset[str]], output: frozenset[str], count: Callable[[frozenset[str]], int]) -> int:
-    """Multiplications of the cheapest pairwise order. `operands` are the dimensions that each operand uses, `output` those of the result,
-    `count(dims)` the number of distinct points over these dimensions.
+def pairwise_points(
+    operands: Sequence[frozenset[str]], output: frozenset[str], count: Callable[[frozenset[str]], int]
+) -> int:
+    """Multiplications of the cheapest pairwise order. `operands` are the dimensions that each operand uses, `output`
+    those of the result, `count(dims)` the number of distinct points over these dimensions.
 
-    Each step runs over the dimensions of its two sides; a dimension that nothing else uses is summed away with it. With more than
-    MAX_OPERANDS operands: the largest operand, which every order has to touch.
+    Each step runs over the dimensions of its two sides; a dimension that nothing else uses is summed away with it.
+    With more than MAX_OPERANDS operands: the largest operand, which every order has to touch.
     """
     if len(operands) > MAX_OPERANDS:
         return max(count(dims) for dims in operands)
     everything = (1 << len(operands)) - 1
 
-    @lru_cache(maxsize=None)
+    @cache
     def left(members: int) -> frozenset[str]:
         inside: set[str] = set()
         outside = set(output)
@@ -27,7 +31,7 @@ def pairwise_points(operands: Sequence[frozenset[str]], output: frozenset[str], 
             (inside if members >> k & 1 else outside).update(dims)
         return frozenset(inside & outside) if members & (members - 1) else operands[members.bit_length() - 1]
 
-    @lru_cache(maxsize=None)
+    @cache
     def best(members: int) -> int:
         if not members & (members - 1):
             return 0

@@ -1,6 +1,7 @@
 """Exact numbers of integer points: boxes cut by affine constraints, counted by component, without approximation.
 
-Dimensions that no constraint couples multiply. Within a coupled component all dimensions but one are enumerated (NumPy) and the last is
+Dimensions that no constraint couples multiply. Within a coupled component all dimensions but one are enumerated
+(NumPy) and the last is
 solved, so a triangle of 4096 x 4096 costs 4096 steps and a convolution's border (rows x taps) a few hundred.
 """
 
@@ -53,7 +54,9 @@ def _count(box_items: tuple[tuple[str, Interval], ...], constraints: tuple[Const
     return total * prod(high - low + 1 for low, high in box.values())
 
 
-def _tighten(box: dict[str, Interval], constraints: Sequence[Constraint]) -> tuple[dict[str, Interval], list[Constraint]] | None:
+def _tighten(
+    box: dict[str, Interval], constraints: Sequence[Constraint]
+) -> tuple[dict[str, Interval], list[Constraint]] | None:
     """Fold constraints on a single dimension into the box, drop those that always hold; None when nothing is left."""
     coupled: list[Constraint] = []
     for constraint in constraints:
@@ -175,7 +178,9 @@ def _grid(names: list[str], box: Mapping[str, Interval]) -> dict[str, Ints]:
     return dict(zip(names, np.meshgrid(*axes, indexing="ij", sparse=True), strict=True)) if axes else {}
 
 
-def _count_grid(grid: dict[str, Ints], solved: str | None, box: Mapping[str, Interval], constraints: list[Constraint]) -> int:
+def _count_grid(
+    grid: dict[str, Ints], solved: str | None, box: Mapping[str, Interval], constraints: list[Constraint]
+) -> int:
     shape = np.broadcast_shapes(*(a.shape for a in grid.values())) if grid else ()
     if solved is None:
         holds = np.ones(shape, dtype=bool)

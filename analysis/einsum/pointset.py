@@ -1,7 +1,9 @@
 """Sets of integer points that stay exact whatever happens to them.
 
-A set is an isl set while that is simple (a triangle of any size is three constraints) and a bit mask over the coupled axes once it is not (shifted
-windows through several reshapes are thousands of constraints, but 53,000 bits). Axes that nothing couples are an interval each.
+A set is an isl set while that is simple (a triangle of any size is three constraints) and a bit mask over the coupled
+axes once it is not (shifted
+windows through several reshapes are thousands of constraints, but 53,000 bits). Axes that nothing couples are an
+interval each.
 isl works under an operation budget, so nothing here hangs: what fits neither form raises TooComplex.
 """
 
@@ -18,7 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sollens.analysis.einsum.points import Interval, expr_range
-from sollens.analysis.einsum.polyhedra import access, basic_constraints, box_set, constraint_set, count_set, image
+from sollens.analysis.einsum.polyhedra import (
+    access,
+    along_axis,
+    basic_constraints,
+    box_set,
+    constraint_set,
+    count_set,
+    image,
+    space,
+)
 from sollens.analysis.ir.affine import Affine, Constraint
 
 Bits: TypeAlias = NDArray[np.bool_]
@@ -64,12 +75,18 @@ class PointSet:
         self.isl_set = isl_set
         self.mask = mask
 
-    # --- making ---------------------------------------------------------------------------------------------------------------
+    # --- making
+    # ---------------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def of_box(box: tuple[Interval, ...]) -> PointSet:
-        """Every point of the box."""
-        return PointSet(box, box_set(box))
+    def of_box(box: tuple[Interval, ...], inner: tuple[Interval, ...] | None = None) -> PointSet:
+        """Every point of the inner box (default: of the whole box)."""
+        return PointSet(box, box_set(box if inner is None else inner))
+
+    @staticmethod
+    def nothing(box: tuple[Interval, ...]) -> PointSet:
+        """No point."""
+        return PointSet(box, isl.Set.empty(space(len(box))))
 
     @staticmethod
     def of_isl(points: isl.Set, box: tuple[Interval, ...]) -> PointSet:
@@ -101,7 +118,8 @@ class PointSet:
             return _mask_of(self.isl_set, self.box)
         return self.mask
 
-    # --- questions ------------------------------------------------------------------------------------------------------------
+    # --- questions
+    # ------------------------------------------------------------------------------------------------------------
 
     def is_empty(self) -> bool:
         """No point."""
@@ -130,11 +148,35 @@ class PointSet:
         a, b, _ = self._aligned(other)
         return bool((a == b).all())
 
+    def plainly_equal(self, other: PointSet) -> bool:
+        """Equal at a glance (False says nothing)."""
+        if self.isl_set is not None and other.isl_set is not None:
+            return bool(self.isl_set.plain_is_equal(other.isl_set))
+        return self.mask is not None and self.mask is other.mask
+
+    def key(self) -> object:
+        """Something hashable that sets of the same form and points share."""
+        if self.isl_set is not None:
+            return str(self.isl_set)
+        assert self.mask is not None
+        return self.mask.axes, self.mask.bits.shape, self.mask.bits.tobytes()
+
+    def fills(self, box: tuple[Interval, ...]) -> bool:
+        """Whether every point of the box is in the set."""
+        if self.isl_set is not None:
+            return bool(box_set(box).is_subset(self.isl_set))
+        assert self.mask is not None
+        window = tuple(slice(box[a][0] - self.box[a][0], box[a][1] - self.box[a][0] + 1) for a in self.mask.axes)
+        return bool(self.mask.bits[window].all())
+
     def bounding_box(self) -> tuple[Interval, ...]:
         """The smallest box around the (non-empty) set."""
         if self.mask is None:
             assert self.isl_set is not None
-            return tuple((self.isl_set.dim_min_val(k).to_python(), self.isl_set.dim_max_val(k).to_python()) for k in range(len(self.box)))
+            return tuple(
+                (self.isl_set.dim_min_val(k).to_python(), self.isl_set.dim_max_val(k).to_python())
+                for k in range(len(self.box))
+            )
         result = list(self.box)
         for position, axis in enumerate(self.mask.axes):
             others = tuple(k for k in range(self.mask.bits.ndim) if k != position)
@@ -143,7 +185,30 @@ class PointSet:
             result[axis] = (low + int(hit[0]), low + int(hit[-1]))
         return tuple(result)
 
-    # --- algebra --------------------------------------------------------------------------------------------------------------
+    def within(self, box: tuple[Interval, ...]) -> PointSet:
+        """The same points (those inside) seen in another box."""
+        if box == self.box:
+            return self
+        if self.isl_set is not None:
+            return PointSet(box, self.isl_set.intersect(box_set(box)))
+        mask = self.to_mask()
+        axes = tuple(k for k in range(len(box)) if k in mask.axes or box[k] != self.box[k])
+        shape = tuple(box[a][1] - box[a][0] + 1 for a in axes)
+        if prod(shape) > MAX_BITS:
+            raise TooComplex(f"expected at most {MAX_BITS} bits, found {shape}")
+        bits = np.zeros(shape, dtype=bool)
+        theirs = [(max(box[a][0], self.box[a][0]), min(box[a][1], self.box[a][1])) for a in axes]
+        target = tuple(
+            slice(low - box[a][0], high - box[a][0] + 1) for a, (low, high) in zip(axes, theirs, strict=True)
+        )
+        source = tuple(
+            slice(low - self.box[a][0], high - self.box[a][0] + 1) for a, (low, high) in zip(axes, theirs, strict=True)
+        )
+        bits[target] = _spread(mask, axes, self.box)[source]
+        return PointSet(box, None, Mask(axes, bits))
+
+    # --- algebra
+    # --------------------------------------------------------------------------------------------------------------
 
     def union(self, other: PointSet) -> PointSet:
         """Points of either (over the same box)."""
@@ -192,6 +257,24 @@ class PointSet:
             bits = _spread(mask, axes, self.box).copy()
             bits &= _holding(constraints, [names[k] for k in axes], [self.box[k] for k in axes])
             return PointSet(self.box, None, Mask(axes, bits))
+
+        return self._either(exact, masked)
+
+    def swept(self, axis: int, *, backwards: bool) -> PointSet:
+        """With every point, all that lie before it (else after it) along an axis."""
+
+        def masked() -> PointSet:
+            mask = self.to_mask()
+            if axis not in mask.axes:
+                return self
+            position = mask.axes.index(axis)
+            bits = np.flip(mask.bits, position) if backwards else mask.bits
+            bits = np.logical_or.accumulate(bits, axis=position)
+            return PointSet(self.box, None, Mask(mask.axes, np.flip(bits, position) if backwards else bits))
+
+        def exact() -> isl.Set:
+            assert self.isl_set is not None
+            return self.isl_set.apply(along_axis(len(self.box), axis, backwards=backwards)).intersect(box_set(self.box))
 
         return self._either(exact, masked)
 
@@ -274,7 +357,8 @@ def _mask_of(points: isl.Set, box: tuple[Interval, ...]) -> Mask:
     coupled: set[int] = set()
     for part in parts:
         for constraint in part:
-            # A single part's own interval constraints need no bits only when there is one part; keep it simple: any constraint that cuts the box.
+            # A single part's own interval constraints need no bits only when there is one part; keep it simple: any
+            # constraint that cuts the box.
             low, high = expr_range(constraint.expr, dict(zip(names, box, strict=True)))
             if (low, high) != (0, 0) if constraint.equal else low < 0:
                 coupled |= {names.index(n) for n in constraint.expr.names}
@@ -317,7 +401,15 @@ def _mask_image(
                         seen |= masked
                     grown = True
         group.sort()
-        bits = _component_image(mask if seen & masked else None, masked, seen, free, [index[k] for k in group], [box[k] for k in group], names)
+        bits = _component_image(
+            mask if seen & masked else None,
+            masked,
+            seen,
+            free,
+            [index[k] for k in group],
+            [box[k] for k in group],
+            names,
+        )
         if not bits.all():
             pieces.append((tuple(group), bits))
             axes += group
@@ -362,6 +454,7 @@ def _component_image(
     inside = np.ones(np.broadcast_shapes(*(v.shape for v in values)) if values else (), dtype=bool)
     for value, (low, high) in zip(values, box, strict=True):
         inside = inside & (value >= low) & (value <= high)
-    bits[tuple((np.broadcast_to(v, inside.shape)[inside] - low) for v, (low, _) in zip(values, box, strict=True))] = True
+    bits[tuple((np.broadcast_to(v, inside.shape)[inside] - low) for v, (low, _) in zip(values, box, strict=True))] = (
+        True
+    )
     return bits
-

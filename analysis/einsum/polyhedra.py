@@ -1,4 +1,5 @@
-"""The bridge between our affine expressions and isl's sets and maps: integer sets with exact union, difference and image.
+"""The bridge between our affine expressions and isl's sets and maps: integer sets with exact union, difference and
+image.
 
 Everything lives in unnamed set spaces; dimension k of a set is axis k of a tensor, or dimension k of a loop nest.
 """
@@ -98,8 +99,13 @@ def count_set(points: isl.Set, bounds: Sequence[Interval]) -> int:
 
 
 def _count_basic(part: isl.BasicSet, bounds: Sequence[Interval]) -> int:
-    rank = len(bounds)
-    names = [f"x{k}" for k in range(rank)]
+    names = [f"x{k}" for k in range(len(bounds))]
+    return count_points(dict(zip(names, bounds, strict=True)), basic_constraints(part, names))
+
+
+def basic_constraints(part: isl.BasicSet, names: Sequence[str]) -> list[Constraint]:
+    """The constraints of a basic set whose divs are known, over named dimensions; divs become floor divisions."""
+    rank = len(names)
     divs: list[Affine] = []
     for k in range(part.dim(_DIV)):
         div = part.get_div(k)
@@ -118,4 +124,12 @@ def _count_basic(part: isl.BasicSet, bounds: Sequence[Interval]) -> int:
         for j, div in enumerate(divs):
             expr += div * constraint.get_coefficient_val(_DIV, j).to_python()
         constraints.append(Constraint(expr, constraint.is_equality()))
-    return count_points(dict(zip(names, bounds, strict=True)), constraints)
+    return constraints
+
+
+@lru_cache(maxsize=256)
+def along_axis(rank: int, axis: int, *, backwards: bool) -> isl.Map:
+    """From each point to itself and every point after (`backwards`: before) it along an axis."""
+    names = ", ".join(f"x{k}" for k in range(rank))
+    targets = ", ".join(f"x{k}" if k != axis else "y" for k in range(rank))
+    return isl.Map(f"{{ [{names}] -> [{targets}] : y {'<=' if backwards else '>='} x{axis} }}")

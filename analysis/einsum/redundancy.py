@@ -1,4 +1,5 @@
-"""What repeats: elements of one tensor that hold the same value, tensors that are constants, values that fit a narrower dtype.
+"""What repeats: elements of one tensor that hold the same value, tensors that are constants, values that fit a
+narrower dtype.
 
 Whatever repeats is computed once (bounds.md section 1), so work is counted over distinct values, not over points.
 """
@@ -21,14 +22,16 @@ _UNPREDICTABLE = ("random", "opaque")
 class Redundancy:
     """Facts about computed tensors, by name; what is not listed has no redundancy.
 
-    `periods`: by axis 0 constant, p > 1 constant in blocks of p, 1 varying. `functions`: equal values of these functions of the axes
-    (named $0, $1 ...) mean equal elements. `constants`: follow from the program's text alone. `held`: a narrower dtype that holds the values.
+    `periods`: by axis 0 constant, p > 1 constant in blocks of p, 1 varying. `functions`: equal values of these
+    functions of the axes
+    (named $0, $1 ...) mean equal elements. `constants`: follow from the program's text alone. `held`: a narrower
+    dtype that holds the values.
     """
 
-    periods: dict[str, tuple[int, ...]] = field(default_factory=lambda: {})
-    functions: dict[str, tuple[Affine, ...]] = field(default_factory=lambda: {})
+    periods: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    functions: dict[str, tuple[Affine, ...]] = field(default_factory=dict)
     constants: set[str] = field(default_factory=lambda: set())
-    held: dict[str, str] = field(default_factory=lambda: {})
+    held: dict[str, str] = field(default_factory=dict)
 
     def indices(self, expr: Expr, *, conditions: bool = True) -> Iterable[Affine]:
         """Functions of the loop nest that determine the expression's value."""
@@ -97,7 +100,10 @@ def _learn(known: Redundancy, kernel: Kernel, tensors: Mapping[str, BaseTensor])
     own = [d.name for d in kernel.dims if d.extent > 1]
     fixed = {d.name: Affine() for d in kernel.dims if d.extent <= 1}
     functions = tuple(dict.fromkeys(f for f in (f.substitute(fixed) for f in functions) if not f.is_constant))
-    if not determined(functions, {d.name: d.extent for d in kernel.dims}).issuperset(own) and len(functions) <= MAX_FUNCTIONS:
+    if (
+        not determined(functions, {d.name: d.extent for d in kernel.dims}).issuperset(own)
+        and len(functions) <= MAX_FUNCTIONS
+    ):
         axes = {d.name: dim(f"${k}") for k, d in enumerate(kernel.dims)}
         known.functions[kernel.name] = tuple(f.substitute(axes) for f in functions)
         periods = tuple(_period(d.name, functions) if d.extent > 1 else 1 for d in kernel.dims)
@@ -106,7 +112,9 @@ def _learn(known: Redundancy, kernel: Kernel, tensors: Mapping[str, BaseTensor])
 
 
 def value_functions(known: Redundancy, kernel: Kernel, *, folded: bool = False) -> tuple[Affine, ...]:
-    """Functions that determine a kernel's element (or, `folded`, each value that goes into its fold) over its own dimensions."""
+    """Functions that determine a kernel's element (or, `folded`, each value that goes into its fold) over its own
+    dimensions.
+    """
     indices = list(known.indices(kernel.body))
     inner = {d.name for d in kernel.reduced}
     if kernel.scan is not None:
@@ -126,7 +134,9 @@ def value_functions(known: Redundancy, kernel: Kernel, *, folded: bool = False) 
 
 
 def part_over(index: Affine, inner: set[str], *, inside: bool) -> list[Affine]:
-    """What an index says about the dimensions of a fold (`inside`) or about the others: `2*p + r` folded over r is `2*p` outside."""
+    """What an index says about the dimensions of a fold (`inside`) or about the others: `2*p + r` folded over r is
+    `2*p` outside.
+    """
     own: dict[Atom, int] = {}
     mixed: set[str] = set()
     for atom, c in index.terms:
@@ -149,7 +159,11 @@ def determined(functions: Sequence[Affine], extents: Mapping[str, int]) -> set[s
         grew = False
         rest: list[Affine] = []
         for function in pending:
-            unknown = [a for a, _ in function.terms if not (a in atoms or a in known or (not isinstance(a, str) and a.operand.names <= known))]
+            unknown = [
+                a
+                for a, _ in function.terms
+                if not (a in atoms or a in known or (not isinstance(a, str) and a.operand.names <= known))
+            ]
             if len(unknown) > 1 and not _mixed_radix(function, unknown, extents):
                 rest.append(function)
                 continue
@@ -187,7 +201,9 @@ def _full_digits(atoms: Iterable[Atom]) -> set[str]:
 
 
 def distinguishing(functions: Sequence[Affine], extents: Mapping[str, int]) -> list[Affine]:
-    """Fewer functions that tell points apart as these do: plain dimensions where they follow, and whatever else there is."""
+    """Fewer functions that tell points apart as these do: plain dimensions where they follow, and whatever else there
+    is.
+    """
     plain = determined(functions, extents)
     rest = [f for f in dict.fromkeys(functions) if not f.is_constant and not f.names <= plain]
     return [*(dim(n) for n in sorted(plain)), *rest]

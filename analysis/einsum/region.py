@@ -1,6 +1,6 @@
 """Regions: exact sets of a tensor's elements, with union, intersection, difference and size.
 
-Most regions are boxes (usually the whole tensor) and cost nothing; anything else is an isl set.
+Most regions are boxes (usually the whole tensor) and cost nothing; anything else is a point set.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from math import prod
 import islpy as isl
 
 from sollens.analysis.einsum.points import Interval
-from sollens.analysis.einsum.polyhedra import box_set, count_set
+from sollens.analysis.einsum.pointset import PointSet
 
 
 class Region:
-    """A set of elements of a tensor of `shape`. Exactly one of `box` (intervals, ends included) and `points` is given."""
+    """A set of elements of a tensor of `shape`. Exactly one of `box` (intervals, ends included) and `points` is
+    given.
+    """
 
     __slots__ = ("_count", "box", "points", "shape")
 
-    def __init__(self, shape: tuple[int, ...], box: tuple[Interval, ...] | None, points: isl.Set | None = None) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], box: tuple[Interval, ...] | None, points: PointSet | None = None
+    ) -> None:
         self.shape = shape
         self.box = box
         self.points = points
@@ -45,17 +49,14 @@ class Region:
         return Region(shape, clipped)
 
     @staticmethod
-    def of_set(shape: tuple[int, ...], points: isl.Set) -> Region:
-        """The isl set (which must lie inside the tensor); kept as a box where it is one."""
+    def of_set(shape: tuple[int, ...], points: PointSet | isl.Set) -> Region:
+        """The set (which must lie inside the tensor); kept as a box where it is one."""
+        if isinstance(points, isl.Set):
+            points = PointSet.of_isl(points, tuple((0, extent - 1) for extent in shape))
         if points.is_empty():
             return _empty(shape)
-        points = points.coalesce()
-        box = _bounding_box(points)
-        if points.n_basic_set() == 1 and box_set(box).is_subset(points):
-            return Region(shape, box)
-        if points.n_basic_set() > 1 and prod(h - low + 1 for low, h in box) <= 1 << 62 and box_set(box).is_subset(points):
-            return Region(shape, box)
-        return Region(shape, None, points)
+        box = points.bounding_box()
+        return Region(shape, box) if points.fills(box) else Region(shape, None, points)
 
     @property
     def is_empty(self) -> bool:
@@ -66,7 +67,9 @@ class Region:
     def is_full(self) -> bool:
         """Every element of the tensor (an empty tensor's region is empty and full)."""
         if self.box is not None:
-            return all(low == 0 and high == extent - 1 for (low, high), extent in zip(self.box, self.shape, strict=True))
+            return all(
+                low == 0 and high == extent - 1 for (low, high), extent in zip(self.box, self.shape, strict=True)
+            )
         return self.points is None and prod(self.shape) == 0
 
     @property
@@ -76,18 +79,17 @@ class Region:
             if self.box is not None:
                 self._count = prod(high - low + 1 for low, high in self.box)
             elif self.points is not None:
-                self._count = count_set(self.points, [(0, extent - 1) for extent in self.shape])
+                self._count = self.points.count()
             else:
                 self._count = 0
         return self._count
 
-    def to_set(self) -> isl.Set:
-        """The region as an isl set."""
+    def to_set(self) -> PointSet:
+        """The region as a point set inside the tensor."""
         if self.points is not None:
             return self.points
-        if self.box is not None:
-            return box_set(self.box)
-        return isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(self.shape)))
+        whole = tuple((0, extent - 1) for extent in self.shape)
+        return PointSet.nothing(whole) if self.box is None else PointSet.of_box(whole, self.box)
 
     def union(self, other: Region) -> Region:
         """Elements of either."""
@@ -100,7 +102,7 @@ class Region:
                 return self
             if _inside(self.box, other.box):
                 return other
-        elif self.points is not None and other.points is not None and self.points.plain_is_equal(other.points):
+        elif self.points is not None and other.points is not None and self.points.plainly_equal(other.points):
             return self
         return Region.of_set(self.shape, self.to_set().union(other.to_set()))
 
@@ -111,7 +113,9 @@ class Region:
         if other.is_empty or self.is_full:
             return other
         if self.box is not None and other.box is not None:
-            return Region.of_box(self.shape, [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(self.box, other.box, strict=True)])
+            return Region.of_box(
+                self.shape, [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(self.box, other.box, strict=True)]
+            )
         return Region.of_set(self.shape, self.to_set().intersect(other.to_set()))
 
     def subtract(self, other: Region) -> Region:
@@ -125,7 +129,7 @@ class Region:
     def key(self) -> object:
         """Something hashable that equal regions share (isl sets: by their text)."""
         if self.points is not None:
-            return (self.shape, str(self.points))
+            return (self.shape, self.points.key())
         return (self.shape, self.box)
 
     def __eq__(self, other: object) -> bool:
@@ -156,9 +160,3 @@ def _empty(shape: tuple[int, ...]) -> Region:
 
 def _inside(inner: tuple[Interval, ...], outer: tuple[Interval, ...]) -> bool:
     return all(c <= a and b <= d for (a, b), (c, d) in zip(inner, outer, strict=True))
-
-
-def _bounding_box(points: isl.Set) -> tuple[Interval, ...]:
-    return tuple(
-        (points.dim_min_val(k).to_python(), points.dim_max_val(k).to_python()) for k in range(points.dim(isl.dim_type.set))
-    )

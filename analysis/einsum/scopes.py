@@ -1,7 +1,7 @@
 """Scopes: any set of einsums as one perfectly fused kernel (bounds.md section 3).
 
-A scope's traffic is what crosses its border: the union of the regions read from outside, once, and each element that is needed outside,
-written once.
+A scope's traffic is what crosses its border: the union of the regions read from outside, once, and each element that
+is needed outside, written once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sollens.analysis.einsum.region import Region
 class Scope:
     """Work and border traffic of a set of einsums. `macs` by pipe, `vector_ops` by dtype."""
 
-    macs: dict[str, int] = field(default_factory=lambda: {})
-    vector_ops: dict[str, int] = field(default_factory=lambda: {})
+    macs: dict[str, int] = field(default_factory=dict)
+    vector_ops: dict[str, int] = field(default_factory=dict)
     read_bytes: int = 0
     written_bytes: int = 0
 

@@ -50,14 +50,24 @@ def to_json(graph: EinsumGraph) -> str:
         for name, region in graph.demanded.items()
     ]
     edges = [
-        {"tensor": tensor, "to": e.name, "bytes": graph.bytes_of(tensor, region)} for e in graph.einsums for tensor, region in e.reads.items()
+        {"tensor": tensor, "to": e.name, "bytes": graph.bytes_of(tensor, region)}
+        for e in graph.einsums
+        for tensor, region in e.reads.items()
     ]
     return json.dumps({"name": graph.name, "einsums": nodes, "tensors": tensors, "edges": edges}, indent=1)
 
 
 def to_dot(graph: EinsumGraph) -> str:
     """Graphviz: boxes are einsums, ellipses externals, edges tensors with their bytes."""
-    shapes = {"contraction": "box", "reduce": "invtrapezium", "map": "box", "move": "box", "scan": "cds", "library": "component", "carry": "box"}
+    shapes = {
+        "contraction": "box",
+        "reduce": "invtrapezium",
+        "map": "box",
+        "move": "box",
+        "scan": "cds",
+        "library": "component",
+        "carry": "box",
+    }
     whole = graph.to_networkx()
     lines = [f'digraph "{_quoted(graph.name)}" {{', "  rankdir=TB;"]
     for name, data in whole.nodes(data=True):
@@ -78,9 +88,17 @@ def equation(graph: EinsumGraph, einsum: Einsum) -> str:
     item = graph.items[einsum.position]
     if isinstance(item, Kernel):
         dims = ",".join(f"{d.name}:{d.extent}" for d in item.dims)
-        operands = " ".join(dict.fromkeys(f"{r.tensor}[{','.join(index_text(i) for i in r.index)}]" for r in reads(item.body)))
+        operands = " ".join(
+            dict.fromkeys(f"{r.tensor}[{','.join(index_text(i) for i in r.index)}]" for r in reads(item.body))
+        )
         folded = ",".join(f"{d.name}:{d.extent}" for d in item.reduced)
-        head = f"{item.reduction}[{folded}] " if item.reduction else f"scan {item.scan[0]}[{item.scan[1]}] " if item.scan else ""
+        head = (
+            f"{item.reduction}[{folded}] "
+            if item.reduction
+            else f"scan {item.scan[0]}[{item.scan[1]}] "
+            if item.scan
+            else ""
+        )
         return f"{einsum.name}[{dims}] = {head}{operands}"
     if isinstance(item, Library):
         return f"{', '.join(einsum.defines)} = {item.call.op}({', '.join(item.call.operands)})"

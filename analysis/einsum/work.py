@@ -1,4 +1,6 @@
-"""The demand of one kernel: which points must be computed for a region of its result, what they cost and what they read."""
+"""The demand of one kernel: which points must be computed for a region of its result, what they cost and what they
+read.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,18 @@ from dataclasses import dataclass, field, replace
 import islpy as isl
 
 from sollens.analysis.einsum.constants import is_any, is_identity, is_neutral
-from sollens.analysis.einsum.domain import Domain, along_axis
+from sollens.analysis.einsum.domain import Domain
 from sollens.analysis.einsum.kernels import BaseTensor, Kernel
 from sollens.analysis.einsum.knowledge import Knowledge, Pieces
 from sollens.analysis.einsum.pairwise import pairwise_points
-from sollens.analysis.einsum.redundancy import Redundancy, distinguishing, value_functions
 from sollens.analysis.einsum.points import Interval
-from sollens.analysis.einsum.polyhedra import count_set
+from sollens.analysis.einsum.pointset import PointSet
+from sollens.analysis.einsum.redundancy import Redundancy, distinguishing, value_functions
 from sollens.analysis.einsum.region import Region
 from sollens.analysis.ir.affine import Affine
 from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, reads
 from sollens.analysis.ir.scalars import SCALAR_OPS
+
 
 @dataclass(slots=True)
 class Work:
@@ -27,7 +30,7 @@ class Work:
     macs: int = 0
     operand_dtype: str = ""
     vector_ops: int = 0
-    reads: dict[str, Region] = field(default_factory=lambda: {})
+    reads: dict[str, Region] = field(default_factory=dict)
     from_inputs: bool = False  # depends on values of the example inputs
 
 
@@ -56,7 +59,9 @@ def is_contraction(kernel: Kernel) -> bool:
 class KernelDemand:
     """Computes the Work of one kernel for a demanded region."""
 
-    def __init__(self, kernel: Kernel, tensors: dict[str, BaseTensor], knowledge: Knowledge, redundancy: Redundancy) -> None:
+    def __init__(
+        self, kernel: Kernel, tensors: dict[str, BaseTensor], knowledge: Knowledge, redundancy: Redundancy
+    ) -> None:
         self.kernel = kernel
         self.tensors = tensors
         self.knowledge = knowledge
@@ -88,7 +93,7 @@ class KernelDemand:
                     domain = domain.subtract(piece.where)
         if kernel.scan and not constants.is_empty:
             # A constant that follows something unknown is folded like any other value.
-            unknown = Region.of_set(region.shape, domain.to_set())
+            unknown = Region.of_set(region.shape, domain.to_set().within(tuple((0, e - 1) for e in region.shape)))
             domain = domain.union(constants.intersect(self._scan_closure(unknown, backwards=False).to_set()))
         if domain.is_empty:
             return self.work
@@ -108,7 +113,8 @@ class KernelDemand:
             self.work.vector_ops += self._distinct(domain, value_functions(self.redundancy, kernel))
         return self.work
 
-    # --- contractions ---------------------------------------------------------------------------------------------------------
+    # --- contractions
+    # ---------------------------------------------------------------------------------------------------------
 
     def _contract(self, domain: Domain) -> None:
         terms = factors(self.kernel.body)
@@ -119,11 +125,14 @@ class KernelDemand:
             output = frozenset(d.name for d in self.kernel.dims)
             points = min(points, pairwise_points(operands, output, domain.count))
         self.work.macs += points
-        self.work.operand_dtype = _widest([self.redundancy.dtype_of(r, self.tensors) for t in with_reads for r in reads(t)])
+        self.work.operand_dtype = _widest(
+            [self.redundancy.dtype_of(r, self.tensors) for t in with_reads for r in reads(t)]
+        )
         for term in terms:
             self._need(term, domain)
 
-    # --- bodies ---------------------------------------------------------------------------------------------------------------
+    # --- bodies
+    # ---------------------------------------------------------------------------------------------------------------
 
     def _need(self, expr: Expr, domain: Domain) -> None:
         """Record operations and reads of `expr` at the points of `domain`."""
@@ -148,7 +157,9 @@ class KernelDemand:
             return
         if not self.has_knowledge or not self.knowledge.knows(expr):
             cost = SCALAR_OPS[expr.op].cost
-            if cost and not any(isinstance(a, Literal) and is_identity(expr.op, k, a.value) for k, a in enumerate(expr.args)):
+            if cost and not any(
+                isinstance(a, Literal) and is_identity(expr.op, k, a.value) for k, a in enumerate(expr.args)
+            ):
                 self.work.vector_ops += cost * self._count(domain, expr)
             for arg in expr.args:
                 self._need(arg, domain)
@@ -191,9 +202,7 @@ class KernelDemand:
         for piece in self._pieces(expr.args[0]):
             if isinstance(piece.value, isl.Aff) or is_any(piece.value):
                 continue
-            if position == 0 and piece.static:
-                computed = computed.subtract(piece.where)
-            elif position == (2 if piece.value else 1):
+            if (position == 0 and piece.static) or position == (2 if piece.value else 1):
                 computed = computed.subtract(piece.where)
         return computed
 
@@ -210,7 +219,8 @@ class KernelDemand:
             known = self.work.reads.get(read.tensor)
             self.work.reads[read.tensor] = region if known is None else known.union(region)
 
-    # --- counting -------------------------------------------------------------------------------------------------------------
+    # --- counting
+    # -------------------------------------------------------------------------------------------------------------
 
     def _count(self, domain: Domain, expr: Expr) -> int:
         """Distinct values of the expression: points at which it has the same operands are one."""
@@ -218,10 +228,14 @@ class KernelDemand:
         for inside, alternative in self._cells(domain, expr):
             functions = tuple(self.redundancy.indices(alternative))
             cells.setdefault(without_indices(alternative), []).append((inside, functions))
-        return sum(self._distinct(*same[0]) if len(same) == 1 else self._distinct_union(same) for same in cells.values())
+        return sum(
+            self._distinct(*same[0]) if len(same) == 1 else self._distinct_union(same) for same in cells.values()
+        )
 
     def _cells(self, domain: Domain, expr: Expr) -> Iterable[tuple[Domain, Expr]]:
-        """The domain in parts, each with the expression without Selects and with numbers for what is a constant there."""
+        """The domain in parts, each with the expression without Selects and with numbers for what is a constant
+        there.
+        """
         if domain.is_empty:
             return
         for part in subexpressions(expr):
@@ -230,7 +244,9 @@ class KernelDemand:
                 yield from self._cells(domain.exclude(part.condition), replaced(expr, part, part.otherwise))
                 return
             if self.has_knowledge and isinstance(part, Read) and part.tensor in self.knowledge.tensors:
-                numbers = [(p.where, p.value) for p in self._pieces(part) if p.static and not isinstance(p.value, isl.Aff)]
+                numbers = [
+                    (p.where, p.value) for p in self._pieces(part) if p.static and not isinstance(p.value, isl.Aff)
+                ]
                 if numbers:
                     rest = domain
                     for where, value in numbers:
@@ -249,13 +265,14 @@ class KernelDemand:
 
     def _distinct_union(self, parts: Sequence[tuple[Domain, tuple[Affine, ...]]]) -> int:
         """Distinct values of corresponding functions over several domains."""
-        found: isl.Set | None = None
         bounds: list[Interval] = []
         for domain, functions in parts:
-            values, box = domain.values(functions)
-            found = values if found is None else found.union(values)
+            box = domain.ranges(functions)
             bounds = box if not bounds else [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(bounds, box, strict=True)]
-        return 0 if found is None else count_set(found, bounds)
+        found = PointSet.nothing(tuple(bounds))
+        for domain, functions in parts:
+            found = found.union(domain.values(functions, bounds))
+        return found.count()
 
     def _distinct(self, domain: Domain, functions: Sequence[Affine]) -> int:
         extents = {name: high + 1 for name, (_, high) in zip(self.names, self.intervals, strict=True)}
@@ -280,8 +297,7 @@ class KernelDemand:
             box = [*demanded.box]
             box[axis] = (low, extent - 1) if reverse else (0, high)
             return Region.of_box(demanded.shape, box)
-        before = along_axis(len(demanded.shape), axis, backwards=not reverse)
-        return Region.of_set(demanded.shape, demanded.to_set().apply(before).intersect(Region.full(demanded.shape).to_set()))
+        return Region.of_set(demanded.shape, demanded.to_set().swept(axis, backwards=not reverse))
 
 
 def subexpressions(expr: Expr) -> Iterable[Expr]:
@@ -325,5 +341,22 @@ def without_indices(expr: Expr) -> Expr:
 
 
 def _widest(dtypes: Sequence[str]) -> str:
-    order = ("c128", "c64", "f64", "f32", "bf16", "f16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "i4", "u4", "bool")
+    order = (
+        "c128",
+        "c64",
+        "f64",
+        "f32",
+        "bf16",
+        "f16",
+        "f8e4m3",
+        "f8e5m2",
+        "i64",
+        "i32",
+        "i16",
+        "i8",
+        "u8",
+        "i4",
+        "u4",
+        "bool",
+    )
     return min(dtypes, key=lambda d: order.index(d) if d in order else 3)
