@@ -27,8 +27,8 @@ class Code:
     object: bytes
 
 
-def build(source: str, signature: Sequence[str], name: str) -> Code:
-    """The machine code of `def k(...)` over pointers to these element types, then integers and floats.
+def build(source: str, signature: Sequence[str], integers: int, floats: int, name: str) -> Code:
+    """The machine code of `def k(...)` over pointers to these element types, then i64 and f64 by value.
 
     Call it from one thread at a time. `name` must be unique to the source: it becomes part of the symbol.
     """
@@ -44,11 +44,12 @@ def build(source: str, signature: Sequence[str], name: str) -> Code:
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.nrt = flags.enable_looplift = flags.enable_pyobject = flags.fastmath = False
     flags.error_model = "numpy"
-    elements = [getattr(types, s) for s in (*signature, "int64", "float64")]
+    arguments = [types.CPointer(getattr(types, s)) for s in signature]
+    arguments += [types.int64] * integers + [types.float64] * floats
     library = target.codegen().create_library(name)
     library.enable_object_caching()
     result = compiler.compile_extra(
-        typing, target, function, tuple(types.CPointer(e) for e in elements), types.void, flags, {}, library=library
+        typing, target, function, tuple(arguments), types.void, flags, {}, library=library, pipeline_class=_pipeline()
     )
     machine_code = bytes(library._get_compiled_object())
     externals = tuple(
@@ -65,6 +66,29 @@ def _contexts() -> tuple[Any, Any]:
     typing.refresh()
     target.refresh()
     return typing, target
+
+
+@functools.cache
+def _pipeline() -> Any:
+    """Numba's passes without those for closures, rewrites, overloads and objects, of which generated code has none."""
+    from numba.core import compiler, compiler_machinery, typed_passes, untyped_passes
+
+    passes = (
+        untyped_passes.TranslateByteCode, untyped_passes.FixupArgs, untyped_passes.IRProcessing,
+        untyped_passes.ReconstructSSA, typed_passes.NopythonTypeInference, typed_passes.PreLowerStripPhis,
+        typed_passes.NoPythonSupportedFeatureValidation, typed_passes.IRLegalization, typed_passes.AnnotateTypes,
+        typed_passes.NativeLowering, typed_passes.NoPythonBackend,
+    )  # fmt: skip
+
+    class Pipeline(compiler.CompilerBase):
+        def define_pipelines(self) -> Any:
+            manager = compiler_machinery.PassManager("kernel")
+            for one in passes:
+                manager.add_pass(one, one.__name__)
+            manager.finalize()
+            return [manager]
+
+    return Pipeline
 
 
 @functools.cache
@@ -95,11 +119,50 @@ def _namespace() -> dict[str, Any]:
 
         return types.float64(types.int64), code
 
-    functions = (
-        "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
-        "lgamma fmod atan2 copysign hypot pow"
-    ).split()
-    scalars = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64 complex64 complex128".split()
+    functions = [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "erf",
+        "erfc",
+        "lgamma",
+        "fmod",
+        "atan2",
+        "copysign",
+        "hypot",
+        "pow",
+    ]
+    scalars = [
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
     return {
         **{f: getattr(math, f) for f in functions},
         **{s: getattr(np, s) for s in (*scalars, "floor", "ceil", "trunc", "rint")},

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+
 from sollens.analysis.execute.compiled.flatten import holds_linearly
 from sollens.analysis.execute.compiled.scalars import apply, cast, convert, kind_of, promote
 from sollens.analysis.execute.compiled.writer import CONSTRUCTOR, Unsupported, Value, Writer
@@ -31,9 +32,9 @@ _SIGNS = {1: "", -1: "-"}
 class Kernel:
     """A loop nest to compile and the arguments of one use of it.
 
-    The function takes pointers: the result, `tensors`, `integers`, `floats`. `signature` is the element type of the first ones. The
-    first two integers are the range of the outermost own dim, whose extent is `split` (1: there is none). Integers are affine in the
-    indices of enclosing loops.
+    The function takes pointers to the result and to `tensors`, with elements of the types in `signature`, then `integers` and `floats`
+    by value. The first two integers are the range of the outermost own dim, whose extent is `split` (1: there is none). Integers are
+    affine in the indices of enclosing loops.
     """
 
     source: str
@@ -93,11 +94,10 @@ class _Emitter:
         self.integer(Affine(self.own[0].extent) if self.own else Affine(1))
         self.own_loops(0)
         outer = prod(d.extent for d in self.own)
-        header = [f"    n{k} = I[{k}]" for k in range(len(self.integers))]
-        header += [f"    f{k} = F[{k}]" for k in range(len(self.floats))]
-        source = "\n".join([f"def k(o, {''.join(s + ', ' for s in self.slots.values())}I, F):", *header, *self.w.lines])
+        numbers = [f"n{k}" for k in range(len(self.integers))] + [f"f{k}" for k in range(len(self.floats))]
+        arguments = ", ".join(("o", *self.slots.values(), *numbers))
         return Kernel(
-            source=source + "\n",
+            source="\n".join((f"def k({arguments}):", *self.w.lines, "")),
             signature=(_pointer(self.node.dtype), *(_pointer(self.dtypes[t]) for t in self.slots)),
             tensors=tuple(self.slots),
             integers=tuple(self.integers),
@@ -176,7 +176,8 @@ class _Emitter:
     def store(self, value: Value) -> None:
         code = convert(self.w, value, self.node.dtype).code
         pointer = _pointer(self.node.dtype)
-        self.w.line(f"o[{self.result_offset()}] = {pointer}({code})")
+        plain = pointer in ("float32", "float64", "int64", "complex64", "complex128")
+        self.w.line(f"o[{self.result_offset()}] = {code if plain else f'{pointer}({code})'}")
 
     def reduction(self, kind: str) -> None:
         mark, depth = len(self.w.lines), self.w.depth
@@ -203,20 +204,25 @@ class _Emitter:
             if factor and c.expr.names & self.loops.keys() <= reach | {d.name}:
                 rest.remove(c)
                 self.limit(c.expr - dim(d.name) * factor, factor, low, high)
-        bounds = [f"max({', '.join(low)})" if len(low) > 1 else "", f"min({', '.join(high)})"]
-        bounds[1] = high[0] if len(high) == 1 else bounds[1]
-        with self.w.block(f"for {self.loops[d.name]} in range({', '.join(b for b in bounds if b)}):"):
+        bounds = self.extreme(">", low), self.extreme("<", high)
+        span = bounds[1] if len(low) == 1 else ", ".join(bounds)
+        with self.w.block(f"for {self.loops[d.name]} in range({span}):"):
             return self.inner_loops(k + 1, rest, kind)
+
+    def extreme(self, sign: str, candidates: list[str]) -> str:
+        """The largest or smallest of some integers."""
+        best = candidates[0]
+        for other in candidates[1:]:
+            best = self.w.let(f"{other} if {other} {sign} {best} else {best}", "i").code
+        return best
 
     def limit(self, rest: Affine, factor: int, low: list[str], high: list[str]) -> None:
         """`factor * d + rest >= 0` as a limit of the loop over d."""
         name = self.w.fresh()
         divided = "" if abs(factor) == 1 else f" // {self.integer(Affine(abs(factor)))}"
-        self.w.line(f"{name} = ({self.affine(rest)}){divided}")
-        if factor > 0:
-            low.append(f"-{name}")
-        else:
-            high.append(f"{name} + 1")
+        rest_code = f"({self.affine(rest)}){divided}"
+        self.w.line(f"{name} = -({rest_code})" if factor > 0 else f"{name} = {rest_code} + 1")
+        (low if factor > 0 else high).append(name)
 
     # --- folds
 
@@ -245,7 +251,8 @@ class _Emitter:
 
     def neutral(self, kind: str, original: Value, folded: str) -> str:
         if kind in ("sum", "prod"):
-            return f"{CONSTRUCTOR[folded]}({int(kind == 'prod')})"
+            number = int(kind == "prod")
+            return f"{number}.0" if folded == "d" else f"{CONSTRUCTOR[folded]}({number})"
         if folded in "fd":
             return f"{CONSTRUCTOR[folded]}({self.number(identity(kind, 'f32'))})"
         own = stored_dtype(self.node.dtype)
@@ -266,7 +273,7 @@ class _Emitter:
             w.line(f"{best} = {value.code}")
             w.line(f"{at} = {self.loops[self.inner[0].name]}")
         start = (f"{best} = {CONSTRUCTOR[value.kind]}(0)", f"{at} = int64(-1)")
-        return _Fold(start, Value(f"max({at}, int64(0))", "i"))
+        return _Fold(start, Value(f"({at} if {at} > 0 else 0)", "i"))
 
     def scan(self, along: Dim) -> None:
         assert self.node.scan is not None
@@ -282,7 +289,9 @@ class _Emitter:
             else:
                 start, value, folded = self.start(kind, value)
                 acc = w.fresh()
-                combined = _logaddexp(self, acc, value) if kind == "logsumexp" else _combined(kind, acc, value.code, folded)
+                combined = (
+                    _logaddexp(self, acc, value) if kind == "logsumexp" else _combined(kind, acc, value.code, folded)
+                )
                 w.line(f"{acc} = {combined}")
                 fold = _Fold((f"{acc} = {start}",), Value(acc, folded))
             self.store(fold.result)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from sollens.analysis.execute.compiled.emit import held_dtype
+from sollens.analysis.execute.compiled.flatten import effective_points
 from sollens.analysis.execute.errors import TooLarge
 from sollens.analysis.ir.nodes import Branch, Call, Loop, Node, Statement, defined, reads
-from sollens.analysis.ir.tensors import TensorType, points
+from sollens.analysis.ir.tensors import TensorType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,22 @@ def releases(nodes: Sequence[Node], kept: frozenset[str], also: Iterable[str] = 
 def loop_kept(node: Loop, kept: frozenset[str]) -> frozenset[str]:
     """What a loop's body must leave for the end of its iteration."""
     return kept | {c.next for c in node.carried} | {c.inner for c in node.collected}
+
+
+def points(nodes: Iterable[Node]) -> int:
+    """Points that are evaluated: of statements after solving their guards, of call results; loops multiply."""
+    total = 0
+    for node in nodes:
+        match node:
+            case Statement():
+                total += effective_points(node)
+            case Call():
+                total += sum(prod(r.shape) for r in node.results)
+            case Loop():
+                total += node.index.extent * points(node.body)
+            case Branch():
+                total += max(points(node.then), points(node.otherwise))
+    return total
 
 
 def check(

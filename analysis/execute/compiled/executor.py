@@ -14,14 +14,26 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
+
 from sollens.analysis.execute.compiled import fallback
+from sollens.analysis.execute.compiled.contraction import CHUNK, Side
 from sollens.analysis.execute.compiled.emit import held_dtype
 from sollens.analysis.execute.compiled.estimate import Limits, Stopped, check, loop_kept, releases, used
-from sollens.analysis.execute.compiled.plan import Compiled, Filled, Interpreted, Plan, Same, filled, plan
+from sollens.analysis.execute.compiled.plan import (
+    Compiled,
+    Filled,
+    Interpreted,
+    Multiplied,
+    Plan,
+    Same,
+    compiled,
+    filled,
+    plan,
+)
 from sollens.analysis.execute.errors import MissingInput, NotExecutable
 from sollens.analysis.execute.library import call
 from sollens.analysis.execute.storage import Array, store, stored_dtype
-from sollens.analysis.ir.nodes import Branch, Call, Loop, Node, Program, Statement, defined
+from sollens.analysis.ir.nodes import Branch, Call, Loop, Node, Program, Statement, defined, reads
 from sollens.analysis.ir.tensors import TensorType, tensor_types
 
 __all__ = ["Limits", "Stopped", "run"]
@@ -176,27 +188,64 @@ class _Machine:
         how = self.plans.get(id(node))
         if how is None:
             how = self.plans[id(node)] = plan(node, self.types, self.trips)
+        return self.evaluate(how, node)
+
+    def evaluate(self, how: Plan, node: Statement) -> Array:
         match how:
             case Same():
                 return self.values[how.tensor].reshape(node.shape)
             case Filled():
                 return filled(node, how.value)
             case Interpreted():
-                dtypes = {name: kind.dtype for name, kind in self.types.items()}
-                return fallback.evaluate(node, self.values, dtypes, self.indices)
+                operands = {r.tensor for r in reads(how.node.body)}
+                dtypes = {name: self.types[name].dtype for name in operands}
+                values = {name: self.values[name].reshape(-1) if how.flat else self.values[name] for name in operands}
+                return fallback.evaluate(how.node, values, dtypes, self.indices).reshape(node.shape)
             case Compiled():
                 out = np.empty(node.shape, held_dtype(node.dtype))
                 self.execute(how, out)
                 return out
+            case Multiplied():
+                return self.multiply(how, node)
+
+    def multiply(self, how: Multiplied, node: Statement) -> Array:
+        """The matrix product, or the plain loops where a guard meets a number that is not finite."""
+        p = how.product
+        shape = (p.order[0].extent * p.chunks, *(d.extent for d in p.order[1:])) if p.order else ()
+        out = np.empty((p.chunks, p.batch, p.rows, p.columns), held_dtype(p.dtype))
+        right = None
+        for chunk in range(p.chunks):
+            self.check_stop()
+            if p.chunks > 1:
+                self.indices[CHUNK] = chunk * p.order[0].extent
+            left = self.factor(how.left, p.left, how.left_transposed, (p.batch, p.rows, p.summed))
+            if right is None or p.both_chunked:
+                right = self.factor(how.right, p.right, how.right_transposed, (p.batch, p.columns, p.summed))
+            finite = (not p.left.guarded or np.isfinite(right).all()) and (
+                not p.right.guarded or np.isfinite(left).all()
+            )
+            if not finite:
+                self.indices.pop(CHUNK, None)
+                dtypes = {r.tensor: self.types[r.tensor].dtype for r in reads(how.node.body)}
+                return self.evaluate(compiled(how.node, dtypes, self.trips, always=True), node)
+            np.matmul(left, right.swapaxes(1, 2), out=out[chunk])
+        self.indices.pop(CHUNK, None)
+        names = [d.name for d in p.order]
+        ordered = out.reshape(shape).transpose([names.index(d.name) for d in how.node.dims])
+        return hold(ordered, node.dtype).reshape(node.shape)
+
+    def factor(self, how: Same | Interpreted | Compiled, side: Side, transposed: bool, shape: tuple[int, ...]) -> Array:
+        """A factor as (batch, rows, summed)."""
+        batch, rows, summed = shape
+        packed = self.evaluate(how, side.summed_first if transposed else side.rows_first)
+        return packed.reshape(batch, summed, rows).swapaxes(1, 2) if transposed else packed.reshape(shape)
 
     def execute(self, how: Compiled, out: Array) -> None:
         """Fill the result, in several calls when there is much to do."""
         arrays = [out, *(self.values[t] for t in how.kernel.tensors)]
-        integers = how.integers
-        if how.varying:
-            integers = integers.copy()
-            for k, expr in how.varying:
-                integers[k] = expr.evaluate(self.indices)
+        integers = list(how.integers)
+        for k, expr in how.varying:
+            integers[k] = expr.evaluate(self.indices)
         addresses = [_address(a) for a in arrays]
         ranges = _ranges(how.kernel.split, how.kernel.points, self.limits.threads)
         if len(ranges) == 1:
@@ -228,10 +277,8 @@ def _ranges(split: int, points: int, threads: int) -> list[tuple[int, int]]:
     return list(pairwise(marks))
 
 
-def _call(how: Compiled, addresses: Sequence[int], integers: Array, piece: tuple[int, int] | None) -> None:
-    if piece is not None:
-        integers = integers.copy()
-        integers[0], integers[1] = piece
-    status = how.function([*addresses, _address(integers), _address(how.floats)])
+def _call(how: Compiled, addresses: Sequence[int], integers: Sequence[int], piece: tuple[int, int] | None) -> None:
+    head = piece or (integers[0], integers[1])
+    status = how.function(*addresses, *head, *integers[2:], *how.kernel.floats)
     if status != 0:
         raise RuntimeError(f"a kernel ended with status {status}")

@@ -7,11 +7,12 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
+
 from sollens.analysis.execute import reference
 from sollens.analysis.execute.compiled.emit import held_dtype
-from sollens.analysis.execute.compiled.flatten import map_body
+from sollens.analysis.execute.compiled.flatten import substitute
 from sollens.analysis.execute.storage import Array
-from sollens.analysis.ir.affine import Affine, Constraint, dim
+from sollens.analysis.ir.affine import Affine, dim
 from sollens.analysis.ir.nodes import Declaration, Dim, Program, Statement, reads
 
 PIECE_POINTS = 1 << 20
@@ -48,18 +49,10 @@ def _run(node: Statement, declarations: tuple[Declaration, ...], values: Mapping
 
 def _fixed(node: Statement, indices: Mapping[str, int]) -> Statement:
     """The statement with the indices of enclosing loops as numbers."""
-    return _substituted(node, {name: Affine(value) for name, value in indices.items()}) if indices else node
+    return substitute(node, {name: Affine(value) for name, value in indices.items()}) if indices else node
 
 
 def _piece(node: Statement, axis: int, start: int, stop: int) -> Statement:
     d = node.dims[axis]
     dims = (*node.dims[:axis], Dim(name=d.name, extent=stop - start), *node.dims[axis + 1 :])
-    return replace(_substituted(node, {d.name: dim(d.name) + start}), dims=dims)
-
-
-def _substituted(node: Statement, values: Mapping[str, Affine]) -> Statement:
-    def change(expr: Affine) -> Affine:
-        return expr.substitute(values)
-
-    guard = tuple(Constraint(change(c.expr), c.equal) for c in node.guard)
-    return replace(node, body=map_body(node.body, change), guard=guard)
+    return replace(substitute(node, {d.name: dim(d.name) + start}), dims=dims)

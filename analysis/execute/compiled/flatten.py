@@ -99,7 +99,7 @@ def _map_reads(body: Expr, change: Callable[[Read], Read]) -> Expr:
             return body
 
 
-def map_body(body: Expr, change: Callable[[Affine], Affine]) -> Expr:
+def _map_body(body: Expr, change: Callable[[Affine], Affine]) -> Expr:
     """The body with every affine expression changed."""
     match body:
         case Read():
@@ -107,20 +107,21 @@ def map_body(body: Expr, change: Callable[[Affine], Affine]) -> Expr:
         case IndexValue():
             return IndexValue(change(body.expr))
         case Apply():
-            return Apply(body.op, tuple(map_body(a, change) for a in body.args), body.dtype)
+            return Apply(body.op, tuple(_map_body(a, change) for a in body.args), body.dtype)
         case Select():
             condition = tuple(Constraint(change(c.expr), c.equal) for c in body.condition)
-            return Select(condition, map_body(body.then, change), map_body(body.otherwise, change))
+            return Select(condition, _map_body(body.then, change), _map_body(body.otherwise, change))
         case Literal():
             return body
 
 
 def _map(node: Statement, change: Callable[[Affine], Affine]) -> Statement:
     guard = tuple(Constraint(change(c.expr), c.equal) for c in node.guard)
-    return replace(node, body=map_body(node.body, change), guard=guard)
+    return replace(node, body=_map_body(node.body, change), guard=guard)
 
 
-def _substitute(node: Statement, values: Mapping[str, Affine]) -> Statement:
+def substitute(node: Statement, values: Mapping[str, Affine]) -> Statement:
+    """The statement with names replaced by expressions, also where they are its dims."""
     return _map(node, lambda e: e if e.names.isdisjoint(values) else e.substitute(values))
 
 
@@ -132,13 +133,72 @@ def _solve_equations(node: Statement) -> Statement:
             break
         equation, solved, factor = found
         rest = (equation.expr - dim(solved.name) * factor) * (-1 if factor > 0 else 1)
-        factor = abs(factor)
         kept = tuple(c for c in node.guard if c is not equation)
         over = tuple(d for d in node.reduction.dims if d.name != solved.name)
-        inside = (Constraint(rest), Constraint(factor * solved.extent - 1 - rest))
-        whole = (Constraint(rest % factor, equal=True),) if factor > 1 else ()
-        node = replace(node, guard=(*kept, *whole, *inside), reduction=replace(node.reduction, dims=over))
-        node = _substitute(node, {solved.name: rest // factor})
+        inside = (Constraint(rest), Constraint(abs(factor) * solved.extent - 1 - rest))
+        whole = (Constraint(rest % abs(factor), equal=True),) if abs(factor) > 1 else ()
+        node = replace(node, guard=kept, reduction=replace(node.reduction, dims=over))
+        node = _map(node, _without(solved.name, equation.expr, factor))
+        node = replace(node, guard=(*node.guard, *whole, *inside))
+        node = substitute(node, {solved.name: rest // abs(factor)})
+    return node
+
+
+def _without(name: str, zero: Affine, factor: int) -> Callable[[Affine], Affine]:
+    """Takes multiples of an expression that is 0 away, where that removes the name."""
+
+    def change(expr: Affine) -> Affine:
+        own = holds_linearly(expr, name)
+        return expr - zero * (own // factor) if own and own % factor == 0 else expr
+
+    return change
+
+
+def windows(node: Statement) -> list[tuple[Constraint, Dim, int, int]]:
+    """Reduction dims `d` that the guard confines to `0 <= f*d + rest <= width` for each point of the others.
+
+    As (the first inequality, d, f, width), one a dim and inequality, where that is fewer positions than the dim has.
+    """
+    found: list[tuple[Constraint, Dim, int, int]] = []
+    taken: set[str] = set()
+    for position, low in enumerate(node.guard):
+        for high in node.guard[position + 1 :]:
+            total = low.expr + high.expr
+            if low.equal or high.equal or not total.is_constant:
+                continue
+            for d in _inner(node):
+                factor = holds_linearly(low.expr, d.name)
+                alone = len(low.expr.terms) == 1
+                if factor and not alone and d.name not in taken and total.constant // abs(factor) + 1 < d.extent:
+                    taken.add(d.name)
+                    found.append((low, d, factor, total.constant))
+                    break
+    return found
+
+
+def effective_points(node: Statement) -> int:
+    """About how many points of the domain are evaluated: equations are solved, windows are walked."""
+    over = {d.name: d.extent for d in _inner(node)}
+    if node.reduction is not None and not node.reduction.kind.startswith("arg"):
+        for c in node.guard:
+            candidates = [n for n in over if over[n] > 1 and c.equal and holds_linearly(c.expr, n)]
+            if candidates:
+                over[max(candidates, key=lambda n: over[n])] = 1
+    for _, d, factor, width in windows(node):
+        over[d.name] = min(over[d.name], max(0, width) // abs(factor) + 1)
+    return prod(node.shape) * prod(over.values())
+
+
+def over_windows(node: Statement) -> Statement:
+    """The same sum over positions in each window instead of positions in the tensor that the window slides over."""
+    for low, d, _, width in windows(node):
+        assert node.reduction is not None
+        name = f"{d.name} in window"
+        equation = Constraint(low.expr - dim(name), equal=True)
+        over = (*node.reduction.dims, Dim(name=name, extent=width + 1))
+        node = replace(node, guard=(equation, *node.guard), reduction=replace(node.reduction, dims=over))
+        extra = (Constraint(dim(name)),)
+        node = replace(node, guard=node.guard + extra)
     return node
 
 
@@ -179,15 +239,15 @@ def _drop_units(node: Statement) -> Statement:
         return node
     own = tuple(d for d in node.dims if d.name not in gone)
     inner = tuple(d for d in _inner(node) if d.name not in gone)
-    return _substitute(_with_dims(node, own, inner), gone)
+    return substitute(_with_dims(node, own, inner), gone)
 
 
 def _merge(node: Statement) -> Statement:
     pinned = _pinned(node)
     own, into_own = _merge_neighbours(node.dims, node, pinned)
-    node = _substitute(_with_dims(node, own, _inner(node)), into_own) if into_own else node
+    node = substitute(_with_dims(node, own, _inner(node)), into_own) if into_own else node
     inner, into_inner = _merge_neighbours(_inner(node), node, pinned)
-    return _substitute(_with_dims(node, node.dims, inner), into_inner) if into_inner else node
+    return substitute(_with_dims(node, node.dims, inner), into_inner) if into_inner else node
 
 
 def _merge_neighbours(

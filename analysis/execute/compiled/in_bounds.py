@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 import numpy as np
+
 from sollens.analysis.ir.affine import Affine, Constraint
 from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, Statement
 

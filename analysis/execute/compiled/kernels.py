@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sollens.analysis.execute.compiled import disk, native
 from sollens.analysis.execute.compiled.build import build
 from sollens.analysis.execute.compiled.emit import Kernel
 
-Function = Callable[[Sequence[int]], int]
+Function = Callable[..., int]
 
 
 @dataclass(slots=True)
@@ -44,18 +44,18 @@ def find(kernel: Kernel, *, compiling: bool = True) -> Function | None:
 
 def _obtain(kernel: Kernel, compiling: bool) -> Function | None:
     name = disk.key(kernel.source, kernel.signature)
-    pointers = len(kernel.signature) + 2
+    shape = (len(kernel.signature), len(kernel.integers), len(kernel.floats))
     code = disk.read(name)
-    function = native.load(code, pointers) if code else None
+    function = native.load(code, *shape) if code else None
     if function is not None:
         counters.loaded += 1
         return function
     if not compiling:
         return None
-    code = build(kernel.source, kernel.signature, f"k{name}")
+    code = build(kernel.source, kernel.signature, *shape[1:], f"k{name}")
     counters.compiled += 1
     disk.write(name, code)
-    function = native.load(code, pointers)
+    function = native.load(code, *shape)
     if function is None:
         raise RuntimeError(f"a kernel needs {', '.join(code.externals)}, which this process lacks")
     return function

@@ -9,10 +9,11 @@ import functools
 import importlib
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
+
 from sollens.analysis.execute.compiled.build import Code
 
 Function = Callable[..., int]
@@ -36,8 +37,8 @@ def processor() -> str:
     return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-def load(code: Code, pointers: int) -> Function | None:
-    """The function, to be called with that many addresses; None when this process lacks something that it needs.
+def load(code: Code, pointers: int, integers: int, floats: int) -> Function | None:
+    """The function, to be called with so many addresses, i64 and f64; None when this process lacks something it needs.
 
     Calls release the GIL. The function returns 0.
     """
@@ -53,11 +54,12 @@ def load(code: Code, pointers: int) -> Function | None:
         if not address:
             return None
         # Numba's calling convention: where a result and an exception would go, then the arguments.
-        native = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * (2 + pointers))(address)
+        kinds = [ctypes.c_void_p] * (2 + pointers) + [ctypes.c_int64] * integers + [ctypes.c_double] * floats
+        native = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(address)
         function = _loaded[code.symbol] = functools.partial(_call, native)
     return function
 
 
-def _call(native: Any, addresses: Sequence[int]) -> int:
+def _call(native: Any, *arguments: float) -> int:
     result, exception = ctypes.c_void_p(), ctypes.c_void_p()
-    return int(native(ctypes.addressof(result), ctypes.addressof(exception), *addresses))
+    return int(native(ctypes.addressof(result), ctypes.addressof(exception), *arguments))

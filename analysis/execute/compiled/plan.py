@@ -8,14 +8,16 @@ from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
+
 from sollens.analysis.execute.compiled import in_bounds, kernels
+from sollens.analysis.execute.compiled.contraction import CHUNK, Contraction, Side, find
 from sollens.analysis.execute.compiled.emit import Kernel, emit, held_dtype
-from sollens.analysis.execute.compiled.flatten import flatten
+from sollens.analysis.execute.compiled.flatten import flatten, holds_linearly, over_windows, windows
 from sollens.analysis.execute.compiled.writer import Unsupported
 from sollens.analysis.execute.reductions import identity
 from sollens.analysis.execute.storage import Array
 from sollens.analysis.ir.affine import Affine, dim
-from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, Statement
+from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, Statement, reads
 from sollens.analysis.ir.tensors import TensorType
 
 # Compiling takes about this long; NumPy about this long a point and operation, and a statement.
@@ -40,8 +42,10 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """By the reference interpreter."""
+    """By the reference interpreter. `flat`: the statement reads tensors as vectors."""
 
+    node: Statement
+    flat: bool
     reason: str
 
 
@@ -49,14 +53,26 @@ class Interpreted:
 class Compiled:
     """A call of a compiled function."""
 
+    node: Statement
     kernel: Kernel
     function: kernels.Function
-    integers: Array
+    integers: tuple[int, ...]
     varying: tuple[tuple[int, Affine], ...]
-    floats: Array
 
 
-Plan: TypeAlias = Same | Filled | Interpreted | Compiled
+@dataclass(frozen=True, slots=True)
+class Multiplied:
+    """A matrix product of two factors; `transposed` ones have the summed dims before their own. `node`: what to do if it may not be."""
+
+    node: Statement
+    product: Contraction
+    left: Same | Interpreted | Compiled
+    left_transposed: bool
+    right: Same | Interpreted | Compiled
+    right_transposed: bool
+
+
+Plan: TypeAlias = Same | Filled | Interpreted | Compiled | Multiplied
 
 
 def plan(node: Statement, types: Mapping[str, TensorType], trips: Mapping[str, int]) -> Plan:
@@ -65,27 +81,65 @@ def plan(node: Statement, types: Mapping[str, TensorType], trips: Mapping[str, i
     if points == 0:
         kind = node.reduction.kind if node.reduction and prod(node.shape) else "sum"
         return Filled(identity(kind, node.dtype) if not kind.startswith("arg") else 0)
-    shapes = {name: kind.shape for name, kind in types.items()}
+    shapes = {name: types[name].shape for name in {r.tensor for r in reads(node.body)}}
+    dtypes = {name: types[name].dtype for name in shapes}
     if not in_bounds.proves(node, shapes, trips):
-        return Interpreted("a read that may leave its tensor")
+        return Interpreted(node, False, "a read that may leave its tensor")
     try:
         flat = flatten(node, shapes, trips)
         if (tensor := _copied(flat, types)) is not None:
             return Same(tensor)
-        kernel = emit(flat, {name: kind.dtype for name, kind in types.items()})
+        windowed = flatten(over_windows(node), shapes, trips) if windows(node) else flat
+        if (product := find(windowed, dtypes)) is not None:
+            return _multiplied(flat, product, types, trips)
+        return compiled(flat, dtypes, trips)
     except Unsupported as error:
-        return Interpreted(str(error))
-    return compiled(kernel, numpy_s=(points * _NUMPY_POINT_S * _weight(node.body) + _NUMPY_STATEMENT_S) * prod(trips.values()))
+        return Interpreted(node, False, str(error))
 
 
-def compiled(kernel: Kernel, numpy_s: float) -> Plan:
-    """The call of a kernel, unless it would have to be compiled and NumPy is done sooner."""
-    function = kernels.find(kernel, compiling=numpy_s > COMPILE_S)
+def compiled(
+    flat: Statement, dtypes: Mapping[str, str], trips: Mapping[str, int], *, always: bool = False
+) -> Interpreted | Compiled:
+    """The call of a flattened statement's kernel, unless it would have to be compiled and NumPy is done sooner."""
+    kernel = emit(flat, dtypes)
+    points = prod(d.extent for d in flat.domain)
+    numpy_s = (points * _NUMPY_POINT_S * _weight(flat.body) + _NUMPY_STATEMENT_S) * prod(trips.values())
+    function = kernels.find(kernel, compiling=always or numpy_s > COMPILE_S)
     if function is None:
-        return Interpreted("small")
+        return Interpreted(flat, True, "small")
     varying = tuple((k, a) for k, a in enumerate(kernel.integers) if not a.is_constant)
-    integers = np.array([a.constant for a in kernel.integers], np.int64)
-    return Compiled(kernel, function, integers, varying, np.array(kernel.floats, np.float64))
+    return Compiled(flat, kernel, function, tuple(a.constant for a in kernel.integers), varying)
+
+
+def _multiplied(
+    node: Statement, product: Contraction, types: Mapping[str, TensorType], trips: Mapping[str, int]
+) -> Multiplied:
+    trips = {**trips, CHUNK: product.order[0].extent * product.chunks} if product.chunks > 1 else trips
+    left, left_transposed = _packed(product.left, types, trips)
+    right, right_transposed = _packed(product.right, types, trips)
+    return Multiplied(node, product, left, left_transposed, right, right_transposed)
+
+
+def _packed(
+    side: Side, types: Mapping[str, TensorType], trips: Mapping[str, int]
+) -> tuple[Same | Interpreted | Compiled, bool]:
+    """How a factor gets into an order that BLAS takes, and whether the summed dims come first in it."""
+    flat: list[Statement] = []
+    for statement in (side.rows_first, side.summed_first):
+        vectors = {r.tensor: (types[r.tensor].size,) for r in reads(statement.body)}
+        flat.append(flatten(statement, vectors, trips))
+        if (tensor := _copied(flat[-1], types)) is not None:
+            return Same(tensor), len(flat) == 2
+    transposed = _stride_one(flat[1]) > _stride_one(flat[0])
+    dtypes = {r.tensor: types[r.tensor].dtype for r in reads(side.rows_first.body)}
+    return compiled(flat[transposed], dtypes, {k: v for k, v in trips.items() if k != CHUNK}), transposed
+
+
+def _stride_one(flat: Statement) -> int:
+    """How many elements in a row the reads take from consecutive places."""
+    last = flat.dims[-1] if flat.dims else None
+    walks = last is not None and all(holds_linearly(r.index[0], last.name) in (0, 1) for r in reads(flat.body))
+    return last.extent if last is not None and walks else 1
 
 
 def _weight(body: Expr) -> int:

@@ -60,7 +60,7 @@ def convert(w: Writer, value: Value, dtype: str) -> Value:
         return _to_integer(w, value, dtype)
     if dtype in _NARROW:
         return _round_narrow(w, value, dtype)
-    return w.let(cast(w, value, kind).code, kind)
+    return cast(w, value, kind)
 
 
 def _to_integer(w: Writer, value: Value, dtype: str) -> Value:
@@ -71,20 +71,19 @@ def _to_integer(w: Writer, value: Value, dtype: str) -> Value:
         value = w.let(f"int64(0) if {x} != {x} else (int64(9223372036854774784) if {x} == inf else {finite})", "i")
     else:
         value = cast(w, value, "i")
+    if dtype in ("i64", "u64"):
+        return value
     if dtype == "i4":
         return w.let(f"(({value.code} + 8) & 15) - 8", "i")
     if dtype == "u4":
         return w.let(f"{value.code} & 15", "i")
-    wrap = _WRAPS.get(dtype)
-    return w.let(f"int64({wrap}({value.code}))", "i") if wrap else w.let(value.code, "i")
+    return w.let(f"int64({_WRAPS[dtype]}({value.code}))", "i")
 
 
 def _round_narrow(w: Writer, value: Value, dtype: str) -> Value:
     mantissa, smallest, largest, beyond = _NARROW[dtype]
     x = w.let(f"float64(float32({value.code}))" if dtype == "bf16" else f"float64({value.code})", "d").code
-    quantum = w.let(
-        f"power_of_two(max(exponent_of({x}), int64({smallest})) - int64({mantissa}))", "d"
-    ).code
+    quantum = w.let(f"power_of_two(max(exponent_of({x}), int64({smallest})) - int64({mantissa}))", "d").code
     rounded = w.let(f"rint({x} / {quantum}) * {quantum}", "d").code
     limit = {"inf": "inf", "nan": "nan", "max": repr(largest)}[beyond]
     over = f"copysign({limit}, {x}) if abs({rounded}) > {largest!r} else {rounded}"
@@ -137,6 +136,17 @@ def _only(kinds: str, text: str, result: str = "") -> Template:
             raise Unsupported(text)
         cast_to = "" if result == "b" else CONSTRUCTOR.get(kind, "")
         return f"{cast_to}({text.format(*args, T=CONSTRUCTOR.get(kind))})", result or kind
+
+    return template
+
+
+def _closed(kinds: str, text: str) -> Template:
+    """Operations whose result has the type of the arguments, so that nothing is to be converted."""
+
+    def template(w: Writer, kind: str, *args: str) -> tuple[str, str]:
+        if kind not in kinds:
+            raise Unsupported(text)
+        return text.format(*args, T=CONSTRUCTOR[kind]), kind
 
     return template
 
@@ -236,19 +246,19 @@ def _bitwise(sign: str) -> Template:
 
 
 _ARITHMETIC: dict[str, Template] = {
-    "neg": _only("ifdFD", "-{0}"),
+    "neg": _closed("ifdFD", "-{0}"),
     "abs": _per_kind(integers=_only("i", "-{0} if {0} < 0 else {0}"), floats=_only("fd", "abs({0})")),
     "sign": _per_kind(
         integers=_only("i", "({0} > 0) - ({0} < 0)"), floats=_only("fd", "{0} if {0} != {0} else ({0} > 0) - ({0} < 0)")
     ),
     "floor": _same("floor({0})"), "ceil": _same("ceil({0})"), "round": _same("rint({0})"), "trunc": _same("trunc({0})"),
-    "add": _only("ifdFD", "{0} + {1}"), "sub": _only("ifdFD", "{0} - {1}"), "mul": _only("ifdFD", "{0} * {1}"),
+    "add": _closed("ifdFD", "{0} + {1}"), "sub": _closed("ifdFD", "{0} - {1}"), "mul": _closed("ifdFD", "{0} * {1}"),
     "floordiv": _per_kind(integers=_floor_division, floats=_float_division),
     "mod": _per_kind(integers=_floor_remainder, floats=_float_remainder),
     "fmod": _per_kind(integers=_integer_remainder, floats=_only("fd", "fmod({0}, {1})")),
     "pow": _per_kind(integers=_power, floats=_only("fd", "pow({0}, {1})")),
-    "maximum": _only("ifd", "{0} if ({0} >= {1} or {0} != {0}) else {1}"),
-    "minimum": _only("ifd", "{0} if ({0} <= {1} or {0} != {0}) else {1}"),
+    "maximum": _closed("ifd", "{0} if ({0} >= {1} or {0} != {0}) else {1}"),
+    "minimum": _closed("ifd", "{0} if ({0} <= {1} or {0} != {0}) else {1}"),
     "shl": _only("i", "({0} << {1}) if 0 <= {1} < 64 else 0"),
     "shr": _only("i", "{0} >> ({1} if 0 <= {1} < 64 else 63)"),
     "conj": _per_kind(
@@ -267,14 +277,14 @@ def _complex_part(part: str, of_real: str) -> Template:
 
 
 _FLOATING: dict[str, Template] = {
-    **{f: _only("fd", f"{f}({{0}})") for f in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin",
+    **{f: _closed("fd", f"{f}({{0}})") for f in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin",
         "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")},
-    "rsqrt": _only("fd", "{T}(1) / sqrt({0})"), "reciprocal": _only("fd", "{T}(1) / {0}"),
+    "rsqrt": _closed("fd", "{T}(1) / sqrt({0})"), "reciprocal": _closed("fd", "{T}(1) / {0}"),
     "erf": _double("erf"), "erfc": _double("erfc"), "lgamma": _double("lgamma"),
-    "sigmoid": _only("fd", "{T}(1) / ({T}(1) + exp(-{0}))"),
+    "sigmoid": _closed("fd", "{T}(1) / ({T}(1) + exp(-{0}))"),
     "isnan": _only("fd", "{0} != {0}", "b"), "isinf": _only("fd", "abs({0}) == inf", "b"),
     "isfinite": _only("fd", "{0} - {0} == 0", "b"),
-    "div": _only("fd", "{0} / {1}"), "atan2": _only("fd", "atan2({0}, {1})"),
+    "div": _closed("fd", "{0} / {1}"), "atan2": _only("fd", "atan2({0}, {1})"),
     "copysign": _only("fd", "copysign({0}, {1})"), "hypot": _only("fd", "hypot({0}, {1})"),
     "xlogy": _only("fd", "{T}(0) if ({0} == 0 and {1} == {1}) else {0} * log({1})"), "logaddexp": _logaddexp,
     "real": _complex_part("real", "{1}"), "imag": _complex_part("imag", "{0}(0)"),

@@ -1,0 +1,198 @@
+"""Sums of products as matrix multiplication: `sum[k] a(b, m, k) * b(b, k, n)` of any affine reads goes through BLAS.
+
+Each factor is brought into order by a kernel of its own (for a convolution that is im2col) unless it lies in order in memory
+already. Guards go with the factor that has their dims: what they exclude becomes 0, which is the same as long as the other
+factor is finite; that is looked at. Factors of one side are multiplied first, and f32 products accumulate in f32, as torch does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from sollens.analysis.execute.compiled.flatten import substitute
+from sollens.analysis.execute.compiled.scalars import kind_of
+from sollens.analysis.ir.affine import Constraint, dim
+from sollens.analysis.ir.nodes import Apply, Dim, Expr, IndexValue, Literal, Read, Select, Statement, reads
+
+_LEAST_POINTS = 1 << 20
+_PACKED_BYTES = 1 << 28
+CHUNK = "first of the chunk"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One factor as statements whose result is ordered (batch, rows, summed), or (batch, summed, rows)."""
+
+    rows_first: Statement
+    summed_first: Statement
+    guarded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contraction:
+    """A batched matrix product, made in `chunks` along the first dim of `order`.
+
+    `order` names the own dims as the product has them: batch, rows, columns. Extents are of one chunk; the side (or both sides)
+    that has the chunked dim reads at an offset, the value of `CHUNK`.
+    """
+
+    left: Side
+    right: Side
+    dtype: str
+    batch: int
+    rows: int
+    columns: int
+    summed: int
+    order: tuple[Dim, ...]
+    chunks: int
+    both_chunked: bool
+
+
+def find(node: Statement, dtypes: Mapping[str, str]) -> Contraction | None:
+    """The matrix product that a flattened statement is, if it is one with enough work."""
+    if node.reduction is None or node.reduction.kind != "sum":
+        return None
+    points = prod(d.extent for d in node.domain)
+    dtype = _common_dtype(node, dtypes)
+    if points < _LEAST_POINTS or dtype is None:
+        return None
+    loops = frozenset(d.name for d in node.domain)
+    sides = _split([(f, _names(f) & loops) for f in _factors(node.body)])
+    if sides is None:
+        return None
+    left, right = sides
+    in_left, in_right = _names(left) & loops, _names(right) & loops
+    over = frozenset(d.name for d in node.reduction.dims)
+    if over - (in_left & in_right) or loops - in_left - in_right or not over:
+        return None
+    guards: tuple[list[Constraint], list[Constraint]] = ([], [])
+    for c in node.guard:
+        names = c.expr.names & loops
+        if names <= in_left:
+            guards[0].append(c)
+        elif names <= in_right:
+            guards[1].append(c)
+        else:
+            return None
+    batch = [d for d in node.dims if d.name in in_left & in_right]
+    rows = [d for d in node.dims if d.name in in_left - in_right]
+    columns = [d for d in node.dims if d.name in in_right - in_left]
+    summed = list(node.reduction.dims)
+    b, m, n, k = (prod(d.extent for d in dims) for dims in (batch, rows, columns, summed))
+    if min(m, n) < 4 or points < 6 * b * (m * k + k * n + m * n):
+        return None
+    itemsize = 8 if dtype == "f64" else 4
+    order = (*batch, *rows, *columns)
+    chunks = 1
+    if order and b * max(m * k, k * n) * itemsize > _PACKED_BYTES:
+        wanted = -(-b * max(m * k, k * n) * itemsize // _PACKED_BYTES)
+        chunks = next(c for c in range(min(wanted, order[0].extent), order[0].extent + 1) if order[0].extent % c == 0)
+    chunked = order[0].name if chunks > 1 else None
+
+    def side(body: Expr, guard: list[Constraint], own: list[Dim]) -> Side:
+        def packed(*dims: Dim) -> Statement:
+            statement = Statement(name=node.name, dtype=dtype, dims=dims, body=body, guard=tuple(guard))
+            return _chunk(statement, chunked, chunks) if chunked in {d.name for d in dims} else statement
+
+        return Side(
+            rows_first=packed(*batch, *own, *summed), summed_first=packed(*batch, *summed, *own), guarded=bool(guard)
+        )
+
+    shorter = {order[0].name: order[0].extent // chunks} if order else {}
+    order = tuple(Dim(name=d.name, extent=shorter.get(d.name, d.extent)) for d in order)
+    b, m = (prod(shorter.get(d.name, d.extent) for d in dims) for dims in (batch, rows))
+    return Contraction(
+        left=side(left, guards[0], rows), right=side(right, guards[1], columns), dtype=dtype,
+        batch=b, rows=m, columns=n, summed=k, order=order, chunks=chunks, both_chunked=bool(batch),
+    )  # fmt: skip
+
+
+def _chunk(node: Statement, name: str | None, chunks: int) -> Statement:
+    """A part of the statement along one dim, from an offset on that is known later."""
+    dims = tuple(Dim(name=d.name, extent=d.extent // chunks if d.name == name else d.extent) for d in node.dims)
+    moved = substitute(node, {str(name): dim(str(name)) + dim(CHUNK)})
+    return Statement(name=node.name, dtype=node.dtype, dims=dims, body=moved.body, guard=moved.guard)
+
+
+def _common_dtype(node: Statement, dtypes: Mapping[str, str]) -> str | None:
+    """The type of the product: f32 or f64 when everything read is of that kind or bool."""
+    kinds = {kind_of(dtypes[r.tensor]) for r in reads(node.body)} | {kind_of(c) for c in _casts(node.body)}
+    kinds.discard("b")
+    if len(kinds) != 1 or kind_of(node.dtype) not in "fd":
+        return None
+    return {"f": "f32", "d": "f64"}.get(kinds.pop())
+
+
+def _casts(body: Expr) -> Iterator[str]:
+    match body:
+        case Apply():
+            if body.op == "cast":
+                yield body.dtype
+            for a in body.args:
+                yield from _casts(a)
+        case Select():
+            yield from _casts(body.then)
+            yield from _casts(body.otherwise)
+        case _:
+            pass
+
+
+def _factors(body: Expr) -> list[Expr]:
+    """The body as a product; a divisor is a factor as its reciprocal."""
+    if isinstance(body, Apply) and body.op == "mul":
+        return _factors(body.args[0]) + _factors(body.args[1])
+    if isinstance(body, Apply) and body.op == "div":
+        return [*_factors(body.args[0]), Apply("div", (Literal(1.0), body.args[1]))]
+    return [body]
+
+
+def _names(body: Expr) -> frozenset[str]:
+    match body:
+        case Read():
+            return frozenset[str]().union(*(i.names for i in body.index))
+        case IndexValue():
+            return body.expr.names
+        case Apply():
+            return frozenset[str]().union(*map(_names, body.args))
+        case Select():
+            condition = frozenset[str]().union(*(c.expr.names for c in body.condition))
+            return condition | _names(body.then) | _names(body.otherwise)
+        case Literal():
+            return frozenset()
+
+
+def _split(factors: list[tuple[Expr, frozenset[str]]]) -> tuple[Expr, Expr] | None:
+    """Two products with different dims; a further factor joins the one that has its dims."""
+    factors = sorted(factors, key=lambda f: -len(f[1]))
+    if len(factors) < 2:
+        return None
+    left, right = [factors[0]], None
+    for position, factor in enumerate(factors[1:], 1):
+        if not factor[1] <= left[0][1]:
+            right = [factor]
+            del factors[position]
+            break
+    if right is None:
+        return None
+    for factor in factors[1:]:
+        if factor[1] <= left[0][1]:
+            left.append(factor)
+        elif factor[1] <= right[0][1]:
+            right.append(factor)
+        else:
+            return None
+    return _product([f for f, _ in left]), _product([f for f, _ in right])
+
+
+def _product(factors: list[Expr]) -> Expr:
+    """The factors multiplied; a reciprocal divides, so that `a / b` stays what it was."""
+    result = factors[0]
+    for factor in factors[1:]:
+        reciprocal = isinstance(factor, Apply) and factor.op == "div" and factor.args[0] == Literal(1.0)
+        if reciprocal and isinstance(factor, Apply):
+            result = Apply("div", (result, factor.args[1]))
+        else:
+            result = Apply("mul", (result, factor))
+    return result
