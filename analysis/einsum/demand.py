@@ -194,13 +194,13 @@ class _Pass:
         if last < 1 or all(self._region(name).union(region) == self._region(name) for name, region in wanted.items()):
             return
         step = _Pass(self.flat, self.knowledge, self.redundancy, self.values)
-        for name, region in wanted.items():
-            assert region.box is not None
-            step.demanded[name] = Region.of_box(region.shape, [*region.box[:axis], (1, last), *region.box[axis + 1 :]])
-        given = dict(step.demanded)
-        for name, region in given.items():
-            step.give(name, region)
-        step.demanded = {n: r for n, r in step.demanded.items() if n not in given}
+        for carry in carries:
+            if carry.name in wanted:
+                box = wanted[carry.name].box
+                assert box is not None
+                later = Region.of_box(wanted[carry.name].shape, [*box[:axis], (1, last), *box[axis + 1 :]])
+                for base, needed in step._carry(carry, later).reads.items():
+                    step._add(base, needed)
         step._range(start, stop, open_groups | {(start, stop)})
         for name, region in wanted.items():
             assert region.box is not None
@@ -210,12 +210,6 @@ class _Pass:
                 return
         for name, region in wanted.items():
             self._add(name, region)
-
-    def give(self, name: str, region: Region) -> None:
-        """Demand what feeds a carried value in this region."""
-        item = next(i for i in self.flat.items if isinstance(i, Carry) and i.name == name)
-        for base, needed in self._carry(item, region).reads.items():
-            self._add(base, needed)
 
     def _names(self, start: int, stop: int) -> list[str]:
         names: list[str] = []
