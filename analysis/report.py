@@ -64,6 +64,10 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     sizes: dict[str, int] = {}
     max_rel_error: float | None = None
     reason: str = ""
+    # Of a failed one: the source line and the statement of the loop program where it first differs from the original.
+    line: int = 0
+    statement: str = ""
+    seconds: float = 0.0
 
 
 class InverseRow(msgspec.Struct, frozen=True, kw_only=True):

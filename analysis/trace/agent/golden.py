@@ -71,11 +71,12 @@ class Golden:
         golden: dict[str, Any] = {"full": True, "sizes": {}, "tries": 0, "full_points": points, "full_elements": elements}
         if points > limits.full_points or elements > limits.elements:
             start = time.perf_counter()
-            twin = self._twin(run, trace, (points, elements))
-            golden.update(full=False, search_s=time.perf_counter() - start)
+            search = self._search(run, trace, (points, elements))
+            twin = search.run()
+            golden.update(full=False, tries=search.tries, search_s=time.perf_counter() - start)
             if twin is None:
                 return self._without_twin(trace, golden, stage_s)
-            golden.update(sizes=twin.sizes, tries=twin.tries)
+            golden.update(sizes=twin.sizes)
             trace, self.request["tree"], self.request["target"] = twin.trace, twin.tree, twin.target
             points, elements = twin.cost
         golden.update(points=points, elements=elements)
@@ -94,13 +95,13 @@ class Golden:
             golden["kernels"] = kernels(trace, Pack(self.directory, self.limits.bytes), Values(self.seed))
         return {"ok": True, "trace": trace, "golden": golden, "stage_s": stage_s}
 
-    def _twin(self, run: Run, trace: dict[str, Any], cost: tuple[int, int]) -> Any:
+    def _search(self, run: Run, trace: dict[str, Any], cost: tuple[int, int]) -> Search:
         text = self.request.get("text")
         if text is None:
             with open(run.path, encoding="utf-8") as file:
                 text = file.read()
         tree = ast.parse(text, filename=run.path)
-        return Search(self.request, tree, trace, cost, self.limits).run()
+        return Search(self.request, tree, trace, cost, self.limits)
 
     def _run(self, trace: dict[str, Any]) -> dict[str, Any]:
         """Signed inputs first; as the file gives them where signed ones leave the program's domain."""

@@ -101,6 +101,8 @@ class Follower(TorchDispatchMode):
             self.diverged = f"operator {self.position} is {target}, the trace has {op['target'] if op else 'none'}"
             return result
         if not op.get("view"):
+            if not writes:
+                result = self._laid_out(op["outputs"], result)
             kept: dict[int, Any] = {}
             for number, tensor in pairs(op["outputs"], result):
                 kept[number] = tensor
@@ -111,6 +113,20 @@ class Follower(TorchDispatchMode):
             entries = {number: self.pack.put(tensor) for number, tensor in kept.items()}
             self.ops[self.position] = {number: entry for number, entry in entries.items() if entry is not None}
         self.position += 1
+        return result
+
+    def _laid_out(self, encoded: Any, result: Any) -> Any:
+        """The result in the memory layout that the trace has, on which later operators may depend."""
+        if isinstance(result, torch.Tensor):
+            strides = self._table[encoded["tensor"]].get("strides") if isinstance(encoded, dict) and "tensor" in encoded else None
+            if strides is None or result.layout is not torch.strided or list(result.stride()) == strides or not result.numel():
+                return result
+            if list(result.shape) != self._table[encoded["tensor"]]["shape"]:
+                return result
+            with no_modes():
+                return torch.empty_strided(result.shape, strides, dtype=result.dtype).copy_(result)
+        if isinstance(result, (list, tuple)) and isinstance(encoded, list):
+            return type(result)([self._laid_out(e, r) for e, r in zip(encoded, result)])
         return result
 
     def _keep_external(self, number: int, tensor: torch.Tensor) -> None:

@@ -220,7 +220,7 @@ class Search:
         return True
 
     def _traced(self, target: Any) -> dict[str, Any]:
-        run = Run({**self.request, "tree": self.tree, "target": target, "max_operators": len(self.signature.targets) + 1})
+        run = Run({**self.request, "tree": self.tree, "target": target})
         append, targets = run.recorder.append, self.signature.targets
 
         def checked(name: str, *args: Any) -> None:

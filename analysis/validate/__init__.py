@@ -1,0 +1,1 @@
+"""Validation: the loop program is run and compared with what the original program gave on the same values."""
