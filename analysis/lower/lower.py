@@ -23,13 +23,11 @@ from sollens.analysis.ir.nodes import (
     Node,
     Program,
     Source,
-    Statement,
-    defined,
-    reads,
 )
 from sollens.analysis.lower.aliasing import Aliases, NotInvertible
 from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.decoding import decode, decode_array, is_contiguous, output_slots, tensor_ids
+from sollens.analysis.lower.dependence import reachable, setup_operators, used_tensors
 from sollens.analysis.lower.registry import Rule, find
 from sollens.analysis.trace.schema import Op, Problem, Tensor, Trace
 
@@ -222,7 +220,7 @@ class _Lowering:
         self.builder = Builder()
         self.declared: dict[int, Value] = {}
         self.names: dict[int, str] = {}
-        self.used = _used_tensors(trace)
+        self.used = used_tensors(trace)
         self._by_memory: dict[tuple[Any, ...], int] = {}
         self._partial: list[Partial] = []
         self._problems: list[Problem] = []
@@ -319,47 +317,16 @@ class _Lowering:
         if not wanted:
             return (), {}
         before = dict(self.declared)
-        scope = _Scope(self, self._setup_ops(wanted), setup=True)
+        scope = _Scope(self, setup_operators(self.trace, self.tensors, wanted), setup=True)
         known = [t for t in wanted if self.tensors[t].storage not in scope.tainted and scope.aliases.known(t)]
         values = {t: scope.aliases.read(t).name for t in known}
-        nodes, needed = _reachable(scope.nodes, set(values.values()))
+        nodes, needed = reachable(scope.nodes, set(values.values()))
         own = {before[t].name for t in values}
         if not own.isdisjoint(needed):  # values that start from themselves: nothing is known
             values = {t: v for t, v in values.items() if before[t].name not in needed}
-            nodes, needed = _reachable(scope.nodes, set(values.values()))
+            nodes, needed = reachable(scope.nodes, set(values.values()))
         self.declared = {t: v for t, v in self.declared.items() if t in before or v.name in needed}
         return nodes, values
-
-    def _setup_ops(self, wanted: Sequence[int]) -> list[Op]:
-        """The setup operators that may touch what `wanted` is computed from, by storage."""
-        storages = {self.tensors[t].storage for t in wanted}
-        ops: list[Op] = []
-        for op in reversed(self.trace.setup):
-            touched = (*tensor_ids(op.outputs), *op.mutates)
-            if any(t in self.tensors and self.tensors[t].storage in storages for t in touched):
-                ops.append(op)
-                arguments = tensor_ids(op.args, op.kwargs)
-                storages |= {self.tensors[t].storage for t in arguments if t in self.tensors}
-        ops.reverse()
-        return ops
-
-
-def _reachable(nodes: Sequence[Node], wanted: set[str]) -> tuple[tuple[Node, ...], set[str]]:
-    """The nodes that `wanted` depends on, and every name they need."""
-    needed = set(wanted)
-    kept: list[Node] = []
-    for node in reversed(nodes):
-        if needed.isdisjoint(defined(node)):
-            continue
-        kept.append(node)
-        match node:
-            case Statement():
-                needed.update(r.tensor for r in reads(node.body))
-            case Call():
-                needed.update(node.operands)
-            case _:
-                raise NotImplementedError("loops in setup")
-    return tuple(reversed(kept)), needed
 
 
 def _find_rule(op: Op) -> tuple[str, Rule | None]:
@@ -373,18 +340,9 @@ def _find_rule(op: Op) -> tuple[str, Rule | None]:
     return op.target, find(op.target)
 
 
-def _used_tensors(trace: Trace) -> set[int]:
-    """Tensors that some operator or the caller reads."""
-    used = set(tensor_ids(trace.outputs))
-    for op in (*trace.ops, *trace.setup):
-        used.update(tensor_ids(op.args, op.kwargs))
-    setup = {t for op in trace.setup for t in tensor_ids(op.outputs)}
-    return used | setup
-
-
 def _name(op: Op) -> str:
     """ "add_" of "aten.add_.Tensor"."""
-    return (op.target.split(".") + [op.target])[1]
+    return [*op.target.split("."), op.target][1]
 
 
 def _is_written(argument: Any, op: Op) -> bool:
