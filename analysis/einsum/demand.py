@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from sollens.analysis.einsum.constants import is_any
 from sollens.analysis.einsum.domain import Domain
-from sollens.analysis.einsum.kernels import Carry, FlatProgram, Kernel, Library, View, flatten
+from sollens.analysis.einsum.kernels import Carry, FlatProgram, Item, Kernel, Library, View, flatten
 from sollens.analysis.einsum.knowledge import Knowledge, Piece
 from sollens.analysis.einsum.library import LibraryDemand
+from sollens.analysis.einsum.masks import TooComplex
 from sollens.analysis.einsum.polyhedra import access, box_set
 from sollens.analysis.einsum.redundancy import Redundancy, redundancy_of
 from sollens.analysis.einsum.region import Region
@@ -219,23 +220,32 @@ class _Pass:
 
     def _item(self, position: int) -> None:
         item = self.flat.items[position]
+        try:
+            work = self._work(position, item)
+        except TooComplex as error:
+            # Nothing of it is counted, which is still a lower bound.
+            self.low[position] = f"{item.source.operator}: the part of it that is needed is too complex ({error})"
+            work = Work()
+        self.works[position] = work
+        for name, region in work.reads.items():
+            self._add(name, region)
+
+    def _work(self, position: int, item: Item) -> Work:
         match item:
             case Kernel():
                 work = KernelDemand(item, self.flat.tensors, self.knowledge, self.redundancy).of(
                     self._region(item.name)
                 )
                 self.from_inputs |= work.from_inputs
+                return work
             case Library():
                 done = LibraryDemand(item, self.flat.tensors, self.values).of([self._region(r) for r in item.results])
-                work = Work(vector_ops=done.vector_ops, reads=done.reads)
                 self.from_inputs |= done.from_inputs
                 if done.low:
                     self.low[position] = f"{item.source.operator or item.call.op}: {done.low}"
+                return Work(vector_ops=done.vector_ops, reads=done.reads)
             case Carry():
-                work = self._carry(item, self._region(item.name))
-        self.works[position] = work
-        for name, region in work.reads.items():
-            self._add(name, region)
+                return self._carry(item, self._region(item.name))
 
     def _carry(self, item: Carry, region: Region) -> Work:
         """The value at t is the body's at t - 1, and the initial one at t = 0."""

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import islpy as isl
 
 from sollens.analysis.einsum.constants import (
+    ANY,
     Value,
     absorbs,
     cast,
@@ -134,21 +135,23 @@ class Knowledge:
         return _tidy([*result, Piece(outputs.subtract(touched), neutral, static)])
 
     def _of_scan(self, kernel: Kernel, names: Sequence[str], intervals: Sequence[Interval]) -> Pieces:
-        """A scan is known before the first value that changes it."""
+        """A scan is known before the first value that changes it, and some constant before the first unknown one."""
         assert kernel.scan is not None
         kind, along, reverse = kernel.scan
         neutral = neutral_value(kind)
         if neutral is None:
             return ()
-        active = domain_set(list(zip(names, intervals, strict=True)), kernel.guard)
+        active = unknown = domain_set(list(zip(names, intervals, strict=True)), kernel.guard)
         static = True
         for piece in self.of_expr(kernel.body, names, intervals):
+            unknown = unknown.subtract(piece.where) if piece.static else unknown
             if is_neutral(piece.value, kind):
                 active = active.subtract(piece.where)
                 static &= piece.static
         whole = box_set(tuple(intervals))
-        reached = active.apply(along_axis(len(names), names.index(along), backwards=reverse)).intersect(whole)
-        return _tidy([Piece(whole.subtract(reached), neutral, static)])
+        onwards = along_axis(len(names), names.index(along), backwards=reverse)
+        changed, undecided = (s.apply(onwards).intersect(whole) for s in (active, unknown))
+        return _tidy([Piece(whole.subtract(changed), neutral, static), Piece(changed.subtract(undecided), ANY)])
 
     def of_expr(self, expr: Expr, names: Sequence[str], intervals: Sequence[Interval]) -> Pieces:
         """Known pieces of a body over a loop nest."""

@@ -9,21 +9,19 @@ isl works under an operation budget, so nothing here hangs: what fits neither fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 import islpy as isl
 import numpy as np
-from numpy.typing import NDArray
 
-from sollens.analysis.einsum.points import Interval, expr_range
+from sollens.analysis.einsum.masks import MAX_BITS, Bits, Mask, TooComplex, holding, mask_image, mask_of, slim, spread
+from sollens.analysis.einsum.points import Interval
 from sollens.analysis.einsum.polyhedra import (
     access,
     along_axis,
-    basic_constraints,
     box_set,
     constraint_set,
     count_set,
@@ -32,26 +30,10 @@ from sollens.analysis.einsum.polyhedra import (
 )
 from sollens.analysis.ir.affine import Affine, Constraint
 
-Bits: TypeAlias = NDArray[np.bool_]
-
 _SET = isl.dim_type.set
 MAX_PARTS = 8
 MAX_DIVS = 10
-MAX_BITS = 1 << 23
-MAX_GRID = 1 << 25
 MAX_OPERATIONS = 200_000
-
-
-class TooComplex(ValueError):
-    """A set is neither simple enough for isl nor small enough for a mask."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """`bits` over `axes` (ascending); every other axis of the box is free."""
-
-    axes: tuple[int, ...]
-    bits: Bits
 
 
 @contextmanager
@@ -97,7 +79,7 @@ class PointSet:
         if len(parts) <= MAX_PARTS and sum(p.dim(isl.dim_type.div) for p in parts) <= MAX_DIVS:
             return PointSet(box, points)
         try:
-            return PointSet(box, None, _mask_of(points, box))
+            return PointSet(box, None, mask_of(points, box))
         except TooComplex:
             return PointSet(box, points)
 
@@ -115,7 +97,7 @@ class PointSet:
         """The set as a mask; raises TooComplex when it is too large."""
         if self.mask is None:
             assert self.isl_set is not None
-            return _mask_of(self.isl_set, self.box)
+            return mask_of(self.isl_set, self.box)
         return self.mask
 
     # --- questions
@@ -204,7 +186,7 @@ class PointSet:
         source = tuple(
             slice(low - self.box[a][0], high - self.box[a][0] + 1) for a, (low, high) in zip(axes, theirs, strict=True)
         )
-        bits[target] = _spread(mask, axes, self.box)[source]
+        bits[target] = spread(mask, axes, self.box)[source]
         return PointSet(box, None, Mask(axes, bits))
 
     # --- algebra
@@ -227,7 +209,7 @@ class PointSet:
     ) -> PointSet:
         def masked() -> PointSet:
             a, b, axes = self._aligned(other)
-            return PointSet(self.box, None, Mask(axes, bitwise(a, b)))
+            return PointSet(self.box, None, slim(Mask(axes, bitwise(a, b))))
 
         left, right = self.isl_set, other.isl_set
         if left is None or right is None:
@@ -237,7 +219,7 @@ class PointSet:
     def _aligned(self, other: PointSet) -> tuple[Bits, Bits, tuple[int, ...]]:
         left, right = self.to_mask(), other.to_mask()
         axes = tuple(sorted({*left.axes, *right.axes}))
-        return _spread(left, axes, self.box), _spread(right, axes, self.box), axes
+        return spread(left, axes, self.box), spread(right, axes, self.box), axes
 
     def restrict(self, constraints: Sequence[Constraint], names: Sequence[str]) -> PointSet:
         """Points that meet every constraint; `names` are the axes'."""
@@ -254,9 +236,9 @@ class PointSet:
             mask = self.to_mask()
             used = {positions[n] for c in constraints for n in c.expr.names}
             axes = tuple(sorted({*mask.axes, *used}))
-            bits = _spread(mask, axes, self.box).copy()
-            bits &= _holding(constraints, [names[k] for k in axes], [self.box[k] for k in axes])
-            return PointSet(self.box, None, Mask(axes, bits))
+            bits = spread(mask, axes, self.box).copy()
+            bits &= holding(constraints, [names[k] for k in axes], [self.box[k] for k in axes])
+            return PointSet(self.box, None, slim(Mask(axes, bits)))
 
         return self._either(exact, masked)
 
@@ -321,140 +303,4 @@ class PointSet:
                     return PointSet.of_isl(image(self.isl_set, access(index, names)).intersect(box_set(box)), box)
             except isl.Error:
                 pass
-        return PointSet(box, None, _mask_image(self.to_mask(), self.box, index, names, box))
-
-
-def _spread(mask: Mask, axes: tuple[int, ...], box: Sequence[Interval]) -> Bits:
-    """The bits over more axes."""
-    shape = tuple(box[a][1] - box[a][0] + 1 for a in axes)
-    if prod(shape) > MAX_BITS:
-        raise TooComplex(f"expected at most {MAX_BITS} bits, found {shape}")
-    sparse = tuple(box[a][1] - box[a][0] + 1 if a in mask.axes else 1 for a in axes)
-    return np.broadcast_to(mask.bits.reshape(sparse), shape)
-
-
-def _grid(names: Sequence[str], box: Sequence[Interval]) -> Mapping[str, NDArray[np.int64]]:
-    size = prod(high - low + 1 for low, high in box)
-    if size > MAX_GRID:
-        raise TooComplex(f"expected at most {MAX_GRID} points, found {size} over {list(names)}")
-    axes = [np.arange(low, high + 1, dtype=np.int64) for low, high in box]
-    return dict(zip(names, np.meshgrid(*axes, indexing="ij", sparse=True), strict=True)) if axes else {}
-
-
-def _holding(constraints: Sequence[Constraint], names: Sequence[str], box: Sequence[Interval]) -> Bits:
-    grid = _grid(names, box)
-    holds = np.ones(tuple(high - low + 1 for low, high in box), dtype=bool)
-    for constraint in constraints:
-        value = np.asarray(constraint.expr.evaluate(grid))  # type: ignore[arg-type]
-        holds &= value == 0 if constraint.equal else value >= 0
-    return holds
-
-
-def _mask_of(points: isl.Set, box: tuple[Interval, ...]) -> Mask:
-    """An isl set as bits over the axes that its constraints couple."""
-    names = [f"x{k}" for k in range(len(box))]
-    parts = [basic_constraints(part, names) for part in points.compute_divs().get_basic_sets()]
-    coupled: set[int] = set()
-    for part in parts:
-        for constraint in part:
-            # A single part's own interval constraints need no bits only when there is one part; keep it simple: any
-            # constraint that cuts the box.
-            low, high = expr_range(constraint.expr, dict(zip(names, box, strict=True)))
-            if (low, high) != (0, 0) if constraint.equal else low < 0:
-                coupled |= {names.index(n) for n in constraint.expr.names}
-    axes = tuple(sorted(coupled))
-    shape = tuple(box[a][1] - box[a][0] + 1 for a in axes)
-    if prod(shape) > MAX_BITS:
-        raise TooComplex(f"expected at most {MAX_BITS} bits, found {shape}")
-    bits = np.zeros(shape, dtype=bool)
-    for part in parts:
-        cutting = [c for c in part if c.expr.names and c.expr.names <= {names[a] for a in axes}]
-        bits |= _holding(cutting, [names[a] for a in axes], [box[a] for a in axes])
-    return Mask(axes, bits)
-
-
-def _mask_image(
-    mask: Mask, source: Sequence[Interval], index: Sequence[Affine], names: Sequence[str], box: tuple[Interval, ...]
-) -> Mask:
-    """The image of a masked box, computed component by component."""
-    pending = list(range(len(index)))
-    masked = frozenset(names[a] for a in mask.axes)
-    if not mask.bits.any() or any(high < low for low, high in source):
-        return Mask((), np.zeros((), dtype=bool))
-    free = dict(zip(names, source, strict=True))
-    axes: list[int] = []
-    pieces: list[tuple[tuple[int, ...], Bits]] = []
-    while pending:
-        group = [pending.pop(0)]
-        seen = set(index[group[0]].names)
-        if seen & masked:
-            seen |= masked
-        grown = True
-        while grown:
-            grown = False
-            for k in list(pending):
-                if index[k].names & seen:
-                    pending.remove(k)
-                    group.append(k)
-                    seen |= index[k].names
-                    if seen & masked:
-                        seen |= masked
-                    grown = True
-        group.sort()
-        bits = _component_image(
-            mask if seen & masked else None,
-            masked,
-            seen,
-            free,
-            [index[k] for k in group],
-            [box[k] for k in group],
-            names,
-        )
-        if not bits.all():
-            pieces.append((tuple(group), bits))
-            axes += group
-    axes.sort()
-    shape = tuple(box[a][1] - box[a][0] + 1 for a in axes)
-    if prod(shape) > MAX_BITS:
-        raise TooComplex(f"expected at most {MAX_BITS} bits, found {shape}")
-    result = np.ones(shape, dtype=bool)
-    for group, bits in pieces:
-        result &= _spread(Mask(group, bits), tuple(axes), box)
-    return Mask(tuple(axes), result)
-
-
-def _component_image(
-    mask: Mask | None,
-    masked: frozenset[str],
-    seen: set[str],
-    free: Mapping[str, Interval],
-    index: Sequence[Affine],
-    box: Sequence[Interval],
-    names: Sequence[str],
-) -> Bits:
-    others = sorted(seen - masked, key=list(names).index)
-    shape = tuple(high - low + 1 for low, high in box)
-    if prod(shape) > MAX_BITS:
-        raise TooComplex(f"expected at most {MAX_BITS} bits, found {shape}")
-    bits = np.zeros(shape, dtype=bool)
-    points: dict[str, NDArray[np.int64]] = {}
-    count = 1
-    if mask is not None:
-        hits = np.nonzero(mask.bits)
-        count = len(hits[0]) if hits else 1
-        for position, axis in enumerate(mask.axes):
-            points[names[axis]] = hits[position].astype(np.int64) + free[names[axis]][0]
-    size = count * prod(free[n][1] - free[n][0] + 1 for n in others)
-    if size > MAX_GRID:
-        raise TooComplex(f"expected at most {MAX_GRID} points, found {size}")
-    grid = _grid(others, [free[n] for n in others])
-    spread = {n: a[..., None] for n, a in grid.items()}
-    spread.update(points)
-    values = [np.asarray(e.evaluate(spread)) for e in index]  # type: ignore[arg-type]
-    inside = np.ones(np.broadcast_shapes(*(v.shape for v in values)) if values else (), dtype=bool)
-    for value, (low, high) in zip(values, box, strict=True):
-        inside = inside & (value >= low) & (value <= high)
-    bits[tuple((np.broadcast_to(v, inside.shape)[inside] - low) for v, (low, _) in zip(values, box, strict=True))] = (
-        True
-    )
-    return bits
+        return PointSet(box, None, mask_image(self.to_mask(), self.box, index, names, box))
