@@ -117,7 +117,7 @@ def answer(message: dict) -> None:
         send({"id": request, "result": None})
         return
     send({"id": request, "progress": {"stage": "trace", "message": "tracing"}})
-    text = params["text"] if params["text"] is not None else Path(params["path"]).read_bytes().decode()
+    text = message["text"]
     if "fake: die" in text:
         os._exit(9)
     if "fake: garbage" in text:
@@ -140,7 +140,12 @@ def answer(message: dict) -> None:
 def main() -> None:
     while len(head := sys.stdin.buffer.read(4)) == 4:
         message = json.loads(sys.stdin.buffer.read(int.from_bytes(head, "big")))
-        log(message)
+        # Read before the request is logged: a test changes the file as soon as it is.
+        if message["method"] == "analyse":
+            params = message["params"]
+            text = params["text"]
+            message["text"] = text if text is not None else Path(params["path"]).read_bytes().decode()
+        log({**message, "text": None})
         if message["method"] == "cancel":
             _cancelled.add(message["params"]["id"])
         elif message["method"] == "shutdown":
