@@ -138,15 +138,18 @@ def part_over(index: Affine, inner: set[str], *, inside: bool) -> list[Affine]:
     `2*p` outside.
     """
     own: dict[Atom, int] = {}
-    mixed: set[str] = set()
+    others: list[Affine] = []
     for atom, c in index.terms:
         names = frozenset((atom,)) if isinstance(atom, str) else atom.operand.names
         wanted = names & inner if inside else names - inner
         if wanted == names:
             own[atom] = c
+        elif wanted and isinstance(atom, Mod):  # (p + r) mod d follows from p mod d and r
+            first, *rest = part_over(atom.operand, inner, inside=inside)
+            others += [first % atom.divisor, *rest]
         else:
-            mixed |= wanted
-    return [Affine.make(0, own), *(dim(n) for n in sorted(mixed))]
+            others += [dim(n) for n in sorted(wanted)]
+    return [Affine.make(0, own), *others]
 
 
 def determined(functions: Sequence[Affine], extents: Mapping[str, int]) -> set[str]:

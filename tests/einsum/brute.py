@@ -123,7 +123,8 @@ class Machine:
         if known is None:
             partial = rest.pop("partial", False) or any(a.partial for a in args)
             known = self.table[full] = Value(key, args, partial=partial, **rest)
-        elif known.partial:
+        elif known.partial or any(a.partial for a in args):
+            known.partial = True
             self.partial_repeats += known.vector_ops + known.macs
         return known
 
@@ -150,6 +151,8 @@ class Machine:
         for t in range(node.index.extent):
             self.trips[node.index.name] = t
             for c, tensor in zip(node.carried, current, strict=True):
+                for value in tensor.values.values() if t else ():
+                    value.partial = True  # an iteration may hand on what it got
                 places = {i: (c.name, *self.trips.values(), *i) for i in tensor.values}
                 self.tensors[c.name] = Tensor(tensor.dtype, tensor.shape, tensor.values, places)
             self.nodes(node.body)
