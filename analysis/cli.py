@@ -24,7 +24,11 @@ def version() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit status."""
     try:
-        parsed = _parser().parse_args(arguments)
+        parser = _parser()
+        parsed, rest = parser.parse_known_args(arguments)
+        if rest and parsed.run is not _serve:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        parsed.rest = rest
         status: int = parsed.run(parsed)
         sys.stdout.flush()
         return status
@@ -42,16 +46,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (check, hw, programs, doctor, cache):
         command.add(commands)
-    _add(commands, "serve", "run the language server on stdin and stdout", _serve)
-    _add(commands, "version", "print the version", _version)
+    # The server reads its own options, --help included.
+    serve = commands.add_parser("serve", help="run the language server on stdin and stdout", add_help=False)
+    serve.set_defaults(run=_serve)
+    commands.add_parser("version", help="print the version").set_defaults(run=_version)
     return parser
-
-
-def _add(commands: Any, name: str, text: str, run: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=text)
-    if name == "serve":
-        parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(run=run)
 
 
 def _serve(arguments: argparse.Namespace) -> int:

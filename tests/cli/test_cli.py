@@ -201,3 +201,16 @@ def test_the_interpreter_is_the_one_wanted_then_the_active_then_the_nearest(tmp_
     assert choose(None, [deep], variables) == str(active)
     assert choose(None, [deep], {"PATH": ""}) == str(near)
     assert choose(None, [tmp_path], {"PATH": ""}) == sys.executable
+
+
+@pytest.mark.parametrize("options", [[], ["--stdio"], ["--stdio", "--log-level", "error"]])
+def test_the_server_takes_its_own_options(options: list[str]) -> None:
+    command = [sys.executable, "-m", "sollens.analysis.cli", "serve", *options]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_other_commands_refuse_unknown_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(capsys, "version", "--stdio")
+    assert stopped.value.code == 2
