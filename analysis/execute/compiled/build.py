@@ -165,6 +165,6 @@ def _namespace() -> dict[str, Any]:
     ]
     return {
         **{f: getattr(math, f) for f in functions},
-        **{s: getattr(np, s) for s in (*scalars, "floor", "ceil", "trunc", "rint")},
+        **{s: getattr(np, s) for s in (*scalars, "floor", "ceil", "trunc", "rint", "fmod")},
         "inf": math.inf, "nan": math.nan, "exponent_of": exponent_of, "power_of_two": power_of_two,
     }  # fmt: skip

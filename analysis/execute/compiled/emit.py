@@ -129,9 +129,9 @@ class _Emitter:
                 case str():
                     code = self.loops[atom]
                 case FloorDiv():
-                    code = f"({self.affine(atom.operand)} // {self.integer(Affine(atom.divisor))})"
+                    code = f"(({self.affine(atom.operand)}) // {self.integer(Affine(atom.divisor))})"
                 case Mod():
-                    code = f"({self.affine(atom.operand)} % {self.integer(Affine(atom.divisor))})"
+                    code = f"(({self.affine(atom.operand)}) % {self.integer(Affine(atom.divisor))})"
             parts.append(_SIGNS[factor] + code if factor in _SIGNS else f"{self.integer(Affine(factor))} * {code}")
         return " + ".join([self.integer(fixed), *parts])
 

@@ -22,8 +22,8 @@ def flatten(node: Statement, shapes: Shapes, trips: Mapping[str, int]) -> Statem
 
     The domain must have points, and every read must be inside its tensor (`in_bounds.proves`).
     """
-    node = _map(node, lambda e: e.simplify({**trips, **_extents(node)}))
-    node = _solve_equations(node)
+    node = _simplified(node, trips)
+    node = _split(_solve_equations(node), trips)
     extents = {**trips, **_extents(node)}
 
     def flat(read: Read) -> Read:
@@ -144,6 +144,38 @@ def _solve_equations(node: Statement) -> Statement:
     return node
 
 
+def _simplified(node: Statement, trips: Mapping[str, int]) -> Statement:
+    extents = {**trips, **_extents(node)}
+    return _map(node, lambda e: e.simplify(extents))
+
+
+def _split(node: Statement, trips: Mapping[str, int]) -> Statement:
+    """Dims that occur as `d // n` and `d % n`, n a divisor of the extent, become two: the grouped dims of a convolution."""
+    node = _simplified(node, trips)
+    pinned = _pinned(node)
+    for _ in range(8):
+        divisors = [
+            (atom.divisor, d)
+            for e in expressions(node)
+            for atom, _ in e.terms
+            if not isinstance(atom, str)
+            for d in node.domain
+            if atom.operand.single_name == d.name != pinned and d.extent % atom.divisor == 0
+        ]
+        if not divisors:
+            break
+        size, split = max(divisors, key=lambda found: found[0])
+        high = Dim(name=f"{split.name} over {size}", extent=split.extent // size)
+        low = Dim(name=split.name, extent=size)
+
+        def parts(dims: tuple[Dim, ...], gone: Dim = split, pair: tuple[Dim, ...] = (high, low)) -> tuple[Dim, ...]:
+            return tuple(part for d in dims for part in (pair if d == gone else (d,)))
+
+        node = substitute(node, {split.name: dim(high.name) * size + dim(low.name)})
+        node = _simplified(_with_dims(node, parts(node.dims), parts(_inner(node))), trips)
+    return node
+
+
 def _without(name: str, zero: Affine, factor: int) -> Callable[[Affine], Affine]:
     """Takes multiples of an expression that is 0 away, where that removes the name."""
 
@@ -256,7 +288,7 @@ def _merge_neighbours(
     """Fewer dims, the last of each merged group standing for all; the names that went, to be replaced by 0."""
     kept: list[Dim] = []
     gone: dict[str, Affine] = {}
-    used = list(dict.fromkeys(expressions(node))) if len(dims) > 1 else []
+    used: list[Affine] = list(dict.fromkeys(expressions(node))) if len(dims) > 1 else []
     for d in dims:
         if kept and pinned not in (kept[-1].name, d.name) and all(_as_one(e, kept[-1].name, d) for e in used):
             outer = kept.pop()

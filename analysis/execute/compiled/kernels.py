@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from sollens.analysis.execute.compiled import disk, native
 from sollens.analysis.execute.compiled.build import build
 from sollens.analysis.execute.compiled.emit import Kernel
+from sollens.analysis.execute.compiled.writer import Unsupported
 
 Function = Callable[..., int]
 
 
 @dataclass(slots=True)
 class Counters:
-    """How many kernels this process has compiled and read from disk."""
+    """How many kernels this process has compiled, read from disk, and failed to compile."""
 
     compiled: int = 0
     loaded: int = 0
+    refused: int = 0
 
 
 counters = Counters()
@@ -52,12 +54,17 @@ def _obtain(kernel: Kernel, compiling: bool) -> Function | None:
         return function
     if not compiling:
         return None
-    code = build(kernel.source, kernel.signature, *shape[1:], f"k{name}")
+    try:
+        code = build(kernel.source, kernel.signature, *shape[1:], f"k{name}")
+    except Exception as error:  # Numba refuses it, or is another version: the interpreter remains
+        counters.refused += 1
+        raise Unsupported(f"not compiled: {type(error).__name__}") from error
     counters.compiled += 1
     disk.write(name, code)
     function = native.load(code, *shape)
     if function is None:
-        raise RuntimeError(f"a kernel needs {', '.join(code.externals)}, which this process lacks")
+        counters.refused += 1
+        raise Unsupported(f"needs {', '.join(code.externals)}")
     return function
 
 

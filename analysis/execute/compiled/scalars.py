@@ -67,8 +67,11 @@ def _to_integer(w: Writer, value: Value, dtype: str) -> Value:
     if value.kind in "fd":
         x = w.let(f"float64({value.code})", "d").code
         low = "int64(-9223372036854775807) - int64(1)"
-        finite = f"(int64({x}) if abs({x}) < 9.2233720368547748e18 else {low})"
-        value = w.let(f"int64(0) if {x} != {x} else (int64(9223372036854774784) if {x} == inf else {finite})", "i")
+        # The reference clips infinity to what its own width holds below 2**63: for f32 that is beyond.
+        endless = "int64(9223372036854774784)" if value.kind == "d" else low
+        beyond = f"({endless} if {x} == inf else {low})"
+        inside = f"(int64({x}) if abs({x}) < 9.2233720368547748e18 else {beyond})"
+        value = w.let(f"int64(0) if {x} != {x} else {inside}", "i")
     else:
         value = cast(w, value, "i")
     if dtype in ("i64", "u64"):

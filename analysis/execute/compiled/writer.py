@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -47,7 +47,7 @@ class Writer:
         return Value(name, kind, weak)
 
     @contextmanager
-    def block(self, head: str) -> Iterator[None]:
+    def block(self, head: str) -> Generator[None]:
         """An indented block; `else:` and the like follow as further blocks."""
         self.line(head)
         self.depth += 1
