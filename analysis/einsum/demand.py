@@ -17,6 +17,7 @@ from sollens.analysis.einsum.domain import Domain
 from sollens.analysis.einsum.kernels import Carry, FlatProgram, Item, Kernel, Library, View, flatten
 from sollens.analysis.einsum.knowledge import Knowledge, Piece
 from sollens.analysis.einsum.library import LibraryDemand
+from sollens.analysis.einsum.library_rules import RULES
 from sollens.analysis.einsum.masks import TooComplex
 from sollens.analysis.einsum.polyhedra import access, box_set
 from sollens.analysis.einsum.redundancy import Redundancy, redundancy_of
@@ -48,7 +49,12 @@ def demand(program: Program, values: Mapping[str, NDArray[Any]] | None = None) -
     """The demanded part of `program`; `values` are known values of declared tensors."""
     flat = flatten(program)
     knowledge = _knowledge(program, flat)
-    return _Pass(flat, knowledge, redundancy_of(flat), dict(values or {})).run()
+    redundancy = redundancy_of(flat)
+    first = _Pass(flat, knowledge, redundancy, dict(values or {}), {})
+    result = first.run()
+    taken = first.taken()
+    # What may lie anywhere lies where others read: known only once everything has been walked.
+    return _Pass(flat, knowledge, redundancy, dict(values or {}), taken).run() if taken else result
 
 
 def _knowledge(program: Program, flat: FlatProgram) -> Knowledge:
@@ -95,12 +101,20 @@ def _seen_through(view: View, pieces: tuple[Piece, ...], declaration: Declaratio
 
 class _Pass:
     def __init__(
-        self, flat: FlatProgram, knowledge: Knowledge, redundancy: Redundancy, values: dict[str, NDArray[Any]]
+        self,
+        flat: FlatProgram,
+        knowledge: Knowledge,
+        redundancy: Redundancy,
+        values: dict[str, NDArray[Any]],
+        taken: Mapping[str, Region],
     ) -> None:
         self.flat = flat
         self.knowledge = knowledge
         self.redundancy = redundancy
         self.values = values
+        self.certain = taken
+        self.anywhere: dict[str, set[int]] = {}
+        self.returned: dict[str, Region] = {}
         self.demanded: dict[str, Region] = {}
         self.works = [Work() for _ in flat.items]
         self.low: dict[int, str] = {}
@@ -118,6 +132,7 @@ class _Pass:
             names = tuple(d.name for d in view.dims)
             region = Domain(names, tuple((0, d.extent - 1) for d in view.dims)).image(view.index, tensor.shape)
             returned[view.base] = returned[view.base].union(region) if view.base in returned else region
+        self.returned = returned
         for name, region in returned.items():
             self._add(name, region)
         self._range(0, len(self.flat.items), frozenset())
@@ -129,6 +144,17 @@ class _Pass:
             low=list(dict.fromkeys(self.low.values())),
             from_inputs=self.from_inputs,
         )
+
+    def taken(self) -> dict[str, Region]:
+        """Of each tensor that is also read at unknown places: what is needed for certain."""
+        result: dict[str, Region] = {}
+        for name, positions in self.anywhere.items():
+            regions = [w.reads[name] for k, w in enumerate(self.works) if k not in positions and name in w.reads]
+            if name in self.returned:
+                regions.append(self.returned[name])
+            for region in regions:
+                result[name] = result[name].union(region) if name in result else region
+        return result
 
     def _add(self, name: str, region: Region) -> bool:
         """Join a region to a tensor's demand; whether it grew."""
@@ -194,7 +220,7 @@ class _Pass:
                 wanted[carry.name] = Region.of_box(region.shape, [*box[:axis], (0, last), *box[axis + 1 :]])
         if last < 1 or all(self._region(name).union(region) == self._region(name) for name, region in wanted.items()):
             return
-        step = _Pass(self.flat, self.knowledge, self.redundancy, self.values)
+        step = _Pass(self.flat, self.knowledge, self.redundancy, self.values, self.certain)
         for carry in carries:
             if carry.name in wanted:
                 box = wanted[carry.name].box
@@ -239,7 +265,10 @@ class _Pass:
                 self.from_inputs |= work.from_inputs
                 return work
             case Library():
-                done = LibraryDemand(item, self.flat.tensors, self.values).of([self._region(r) for r in item.results])
+                call = LibraryDemand(item, self.flat.tensors, self.values, self.certain, self.redundancy.constants)
+                done = call.of([self._region(r) for r in item.results], RULES)
+                for name in done.anywhere:
+                    self.anywhere.setdefault(name, set()).add(position)
                 self.from_inputs |= done.from_inputs
                 if done.low:
                     self.low[position] = f"{item.source.operator or item.call.op}: {done.low}"

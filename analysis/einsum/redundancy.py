@@ -82,10 +82,15 @@ def redundancy_of(flat: FlatProgram) -> Redundancy:
     for item in flat.items:
         if isinstance(item, Kernel):
             _learn(known, item, flat.tensors)
-        elif isinstance(item, Library) and item.operands and item.call.op not in _UNPREDICTABLE:
-            if all(v.base in known.constants for v in item.operands):
-                known.constants.update(item.results)
+        elif isinstance(item, Library) and _constant_call(known, item):
+            known.constants.update(item.results)
     return known
+
+
+def _constant_call(known: Redundancy, item: Library) -> bool:
+    if not item.operands or item.call.op in _UNPREDICTABLE:
+        return False
+    return all(v.base in known.constants for v in item.operands)
 
 
 def _learn(known: Redundancy, kernel: Kernel, tensors: Mapping[str, BaseTensor]) -> None:
@@ -121,7 +126,7 @@ def value_functions(known: Redundancy, kernel: Kernel, *, folded: bool = False) 
         inner = {kernel.scan[1]}
     guards = [c.expr for c in kernel.guard if not folded or (c.expr.names & inner and c.expr.names - inner)]
     if not inner:
-        return tuple([*indices, *guards])
+        return (*indices, *guards)
     outer: list[Affine] = []
     deeper: list[Affine] = []
     for index in [*indices, *guards]:

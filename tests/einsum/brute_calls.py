@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sollens.analysis.ir.nodes import Call
-from tests.einsum.brute import Machine, Tensor, Value, indices
+from sollens.analysis.ir.nodes import Call, Program
+from tests.einsum.brute import Counts, Machine, Tensor, Value, indices
 
 
 def call(machine: Machine, node: Call) -> None:
@@ -101,3 +101,18 @@ def _sort(machine: Machine, node: Call, results: list[Tensor], x: Tensor, axis: 
             for t in range(result.shape[axis]):
                 i = (*rest[:axis], t, *rest[axis:])
                 result.values[i] = machine.value(("sorted", k, t), (whole,))
+
+
+def with_sliced(program: Program, name: str, values: np.ndarray) -> Counts:
+    """The counts where the loop tensor `name` holds `values[t]` at iteration t."""
+    machine = Machine(program)
+
+    class Sliced(dict[str, np.ndarray]):
+        def __contains__(self, key: object) -> bool:
+            return key == name
+
+        def __getitem__(self, key: str) -> np.ndarray:
+            return values[tuple(machine.trips.values())]
+
+    machine.known = Sliced()
+    return machine.run().counts()
