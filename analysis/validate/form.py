@@ -1,4 +1,7 @@
-"""The form of a loop program: all of it but its extents, so that a twin's program can be held against the full one's."""
+"""The form of a loop program, so that a twin's program can be held against the full one's.
+
+All of it but extents, and guards: those that the extents imply are left out of either.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,7 @@ def _node(node: Node) -> Any:
             reduction = (node.reduction.kind, [d.name for d in node.reduction.dims]) if node.reduction else None
             scan = (node.scan.kind, node.scan.dim, node.scan.reverse) if node.scan else None
             return (
-                node.name, node.dtype, [d.name for d in node.dims], reduction, scan,
-                [(c.equal, _affine(c.expr)) for c in node.guard], _expr(node.body),
+                node.name, node.dtype, [d.name for d in node.dims], reduction, scan, _expr(node.body),
             )  # fmt: skip
         case Call():
             results = [(r.name, r.dtype, len(r.shape)) for r in node.results]
@@ -69,5 +71,4 @@ def _expr(expr: Expr) -> Any:
         case Apply():
             return expr.op, expr.dtype, [_expr(a) for a in expr.args]
         case Select():
-            condition = [(c.equal, _affine(c.expr)) for c in expr.condition]
-            return "select", condition, _expr(expr.then), _expr(expr.otherwise)
+            return "select", _expr(expr.then), _expr(expr.otherwise)

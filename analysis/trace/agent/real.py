@@ -48,6 +48,7 @@ class Follower(TorchDispatchMode):
         self.diverged = ""
         self.externals: dict[int, Any] = {}
         self.ops: dict[int, dict[int, Any]] = {}
+        self._made: set[int] = set()
         self._table = {t["id"]: t for t in trace["tensors"]}
         self._rules: dict[Any, Rule] = {}
 
@@ -112,6 +113,7 @@ class Follower(TorchDispatchMode):
                     kept[number] = tensor
             entries = {number: self.pack.put(tensor) for number, tensor in kept.items()}
             self.ops[self.position] = {number: entry for number, entry in entries.items() if entry is not None}
+        self._made.update(number for number, _ in pairs(op["outputs"], result))
         self.position += 1
         return result
 
@@ -130,7 +132,7 @@ class Follower(TorchDispatchMode):
         return result
 
     def _keep_external(self, number: int, tensor: torch.Tensor) -> None:
-        if number in self.externals or self._table[number]["kind"] == "intermediate":
+        if number in self.externals or number in self._made:
             return
         entry = self.pack.put(tensor, needed=True)
         if entry is not None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 _SIZE = 12  # integers from here on are taken for sizes at first
+_FAIR = 8  # times the target
+_SLOW_S = 0.15  # where a candidate costs more, fewer are tried
 Values = dict[int, int]
 Unit = tuple[int, ...]
 Proposal = Callable[[list[Unit]], Values]
@@ -54,8 +56,11 @@ class Search:
         self.trace: dict[str, Any] | None = None
         self.tries = 0
         self.reasons: list[str] = []
-        self._seen: dict[tuple[tuple[int, int], ...], bool] = {}
-        self._end = time.monotonic() + limits.search_s
+        self._slowest_s = 0.0
+        self._seen: set[tuple[tuple[int, int], ...]] = set()
+        # CPU time: a busy machine must not change the answer. A fair twin ends the search early.
+        now = time.process_time()
+        self._soon, self._end = now + 0.25 * limits.search_s, now + limits.search_s
 
     def run(self) -> Twin | None:
         """The smallest twin found in time, when it is within the limits."""
@@ -74,25 +79,28 @@ class Search:
 
     def _search(self) -> None:
         sizes = [n for n, s in enumerate(self.sites) if s.value >= _SIZE]
-        groups = self._groups(sizes)
+        groups, inner = self._groups(sizes), self._groups(n for n in sizes if self.sites[n].inner)
         joint: list[tuple[list[Unit], Proposal]] = [
             ([(n,) for n in sizes], self._distinct(1)),
             (groups, self._distinct(1)),
-            (groups, self._distinct(4)),
             (groups, self._scaled(16)),
+            (inner, self._scaled(16)),
+            (groups, self._scaled(8)),
+            (inner, self._scaled(8)),
+            (inner, self._scaled(4)),
+            (groups, self._distinct(4)),
             (groups, self._distinct(8)),
             (groups, self._distinct(24)),
-            (groups, self._scaled(8)),
         ]
-        if not any(units and self._try({**self.values, **proposal(units)}) for units, proposal in joint):
-            for proposal in (self._distinct(1), self._scaled(16), self._distinct(8), self._scaled(8), self._scaled(4)):
+        if not any(self._try({**self.values, **proposal(units)}) for units, proposal in joint):
+            for proposal in (self._scaled(16), self._scaled(8), self._distinct(1), self._scaled(4), self._scaled(2)):
                 self._descend(self._unsettled(groups), proposal)
                 if self._is_small():
                     break
-        if not self._is_small():
-            self._one_by_one(sizes)
-        if not self._is_small():
-            self._one_by_one(range(len(self.sites)))
+        outer = [n for n in sizes if not self.sites[n].inner]
+        for numbers, least in ((outer, 5), (sizes, 5), (range(len(self.sites)), 3), (sizes, 2)):
+            if not self._is_small():
+                self._one_by_one(numbers, least)
         self._separate()
 
     def _groups(self, numbers: Iterable[int]) -> list[Unit]:
@@ -111,6 +119,10 @@ class Search:
     def _is_small(self) -> bool:
         points, elements = self.cost
         return points <= self.limits.target_points and elements <= self.limits.elements
+
+    def _is_fair(self) -> bool:
+        points, elements = self.cost
+        return points <= _FAIR * self.limits.target_points and elements <= self.limits.elements
 
     def _distinct(self, multiple: int) -> Proposal:
         """Small extents, each its own: multiples of primes, larger where the original is larger."""
@@ -152,12 +164,21 @@ class Search:
         elif len(units[0]) > 1:
             self._descend([(n,) for n in units[0]], proposal)
 
-    def _one_by_one(self, numbers: Iterable[int]) -> None:
+    def _one_by_one(self, numbers: Iterable[int], least: int) -> None:
         """Each group of equal values down its own ladder; factors replaced everywhere."""
+        self._replace_factors()
         for unit in self._groups(numbers):
             if self._is_small():
                 return
-            self._ladder(unit)
+            self._ladder(unit, least)
+        for unit in self._groups(numbers):
+            if self._is_small():
+                return
+            for n in unit if len(unit) > 1 else ():
+                self._ladder((n,), least)
+
+    def _replace_factors(self) -> None:
+        """Sizes tied by a factor (windows of 7 in an image of 224) keep the tie with a smaller one (3 and 96)."""
         for factor in (7, 5, 3, 11, 13):
             for smaller in (2, 3, 5):
                 if self._is_small() or smaller >= factor:
@@ -165,20 +186,17 @@ class Search:
                 changed = {
                     n: self._current(n) // factor * smaller
                     for n in range(len(self.sites))
-                    if self._current(n) % factor == 0
+                    if self._current(n) % factor == 0 and self._current(n) >= 7
                 }  # fmt: skip
-                if changed and self._try({**self.values, **changed}):
+                if self._try({**self.values, **changed}):
                     break
-        for unit in self._groups(numbers):
-            if self._is_small():
-                return
-            for n in unit if len(unit) > 1 else ():
-                self._ladder((n,))
 
-    def _ladder(self, unit: Unit) -> None:
+    def _ladder(self, unit: Unit, least: int) -> None:
         value = self._current(unit[0])
-        steps = {5, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 2, 3, 4, value // 2, value // 4, value // 8}
-        for step in sorted(s for s in steps if 2 <= s < value and s * 64 >= value):
+        steps = [value // 16, value // 8, value // 4, value // 2, 5, 7, 8, 12, 16, 24, 32, 48, 64, 96, 2, 3, 4]
+        if self._slowest_s > _SLOW_S:
+            steps = steps[:4]
+        for step in dict.fromkeys(s for s in steps if least <= s < value and s * 64 >= value):
             if self._try({**self.values, **dict.fromkeys(unit, step)}):
                 return
 
@@ -199,13 +217,14 @@ class Search:
     def _try(self, values: Values, slack: float = 1.0) -> bool:
         """Trace a candidate; keep it when it is the same program and not dearer."""
         key = tuple(sorted(values.items()))
-        known = self._seen.get(key)
-        if known is not None:
+        if key in self._seen or all(self._current(n) == v for n, v in values.items()):
             return False
-        if time.monotonic() > self._end:
+        now = time.process_time()
+        if now > self._end or (now > self._soon and self._is_fair()):
             raise _Spent
         self.tries += 1
-        self._seen[key] = True
+        self._seen.add(key)
+        started = time.process_time()
         target = assign(self.sites, values, self.target)
         try:
             trace = self._traced(target)
@@ -213,6 +232,8 @@ class Search:
         except Differs as error:
             self.reasons.append(str(error)[:200])
             return False
+        finally:
+            self._slowest_s = max(self._slowest_s, time.process_time() - started)
         cost = cost_of(trace)
         if cost[0] > self.cost[0] * slack or cost[1] > max(self.cost[1] * slack, self.limits.elements):
             return False

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-_KEPT = {"stride", "padding", "dilation", "output_padding", "kernel_size", "pad", "padding_idx", "step"}
+_KEPT = {"stride", "padding", "dilation", "output_padding", "kernel_size", "padding_idx", "step"}
 _POLICY: dict[str, Any] = {}
-_ANY, _GROUPS = "any", "groups"
+_ANY, _SIZES, _PADS, _GROUPS = "any", "sizes", "pads", "groups"
 
 
 class Differs(Exception):
@@ -32,7 +32,8 @@ class Signature:
         self._frame = (trace["outputs"], [_place(s) for s in trace["spans"]], [(m["path"], m["type"]) for m in trace["modules"]])
 
     def check(self, trace: dict[str, Any]) -> None:
-        """Raise Differs unless `trace` is the same program."""
+        """Raise Differs unless `trace` is the same program, and one that runs."""
+        _check_channels(trace)
         other = Signature(trace)
         if self.targets != other.targets:
             raise Differs(f"{len(other.targets)} operators for {len(self.targets)}")
@@ -43,6 +44,16 @@ class Signature:
             raise Differs("other outputs, places or modules")
         if self._table != other._table:
             raise Differs("other tensors")
+
+
+def _check_channels(trace: dict[str, Any]) -> None:
+    """PyTorch's meta kernels let transposed convolutions of the wrong width pass."""
+    shapes = {t["id"]: t["shape"] for t in trace["tensors"]}
+    for op in trace["ops"]:
+        if op["target"] == "aten.convolution.default" and op["args"][6]:
+            x, weight = shapes[op["args"][0]["tensor"]], shapes[op["args"][1]["tensor"]]
+            if len(x) == len(weight) and x[1] != weight[0]:
+                raise Differs(f"a convolution of {weight[0]} channels over {x[1]}")
 
 
 def _place(span: dict[str, Any]) -> tuple[Any, ...]:
@@ -83,21 +94,23 @@ def _operator(op: dict[str, Any], shapes: dict[int, Any]) -> tuple[Any, ...]:
 
 def _argument(policy: Any, value: Any, op: dict[str, Any], shapes: dict[int, Any]) -> Any:
     if policy == _ANY:
-        return _shape_of(value)
+        return _form(value, lambda n: "number")
+    if policy == _SIZES:
+        return _form(value, lambda n: "inferred" if n == -1 else "number")
+    if policy == _PADS:
+        return _form(value, lambda n: (n > 0) - (n < 0))
     if policy == _GROUPS and isinstance(value, int) and value > 1:
         channels = shapes[op["args"][0]["tensor"]][1]
         return "depthwise" if value == channels else value
     return value
 
 
-def _shape_of(value: Any) -> Any:
-    """The form of a value without its numbers."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, (int, float)):
-        return "negative" if value == -1 else "number"
+def _form(value: Any, of_number: Any) -> Any:
+    """A value with something coarser in place of its numbers."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return of_number(value)
     if isinstance(value, list):
-        return [_shape_of(v) for v in value]
+        return [_form(v, of_number) for v in value]
     return value
 
 
@@ -119,12 +132,13 @@ def _find_policy(target: str) -> dict[Any, str]:
     for position, argument in enumerate(schema.arguments):
         if argument.name == "groups":
             policy[position] = policy[argument.name] = _GROUPS
-        elif argument.name not in _KEPT and _element_kind(argument.real_type) in _FREE:
-            policy[position] = policy[argument.name] = _ANY
+        elif (argument.name not in _KEPT or name.startswith("as_strided")) and _element_kind(argument.real_type) in _FREE:
+            policy[position] = policy[argument.name] = _NAMED.get(argument.name, _ANY)
     return policy
 
 
 # A Python number in a tensor's place is a scalar.
+_NAMED = {"size": _SIZES, "shape": _SIZES, "pad": _PADS}
 _FREE = {"SymIntType", "NumberType", "TensorType"}
 
 

@@ -11,13 +11,19 @@ _MOST = 2**40
 
 
 class Site:
-    """One integer that may be made smaller: `node` of the syntax tree, or `path` into the target."""
+    """One integer that may be made smaller: `node` of the syntax tree, or `path` into the target.
 
-    def __init__(self, name: str, value: int, node: ast.Constant | None = None, path: tuple[Any, ...] = ()) -> None:
+    `inner` ones stand inside a class or a function that is not one of those that give example inputs.
+    """
+
+    def __init__(
+        self, name: str, value: int, node: ast.Constant | None = None, path: tuple[Any, ...] = (), *, inner: bool = False
+    ) -> None:
         self.name = name
         self.value = value
         self.node = node
         self.path = path
+        self.inner = inner
 
 
 def find_sites(tree: ast.Module, target: dict[str, Any]) -> list[Site]:
@@ -27,9 +33,10 @@ def find_sites(tree: ast.Module, target: dict[str, Any]) -> list[Site]:
         if isinstance(statement, (ast.Import, ast.ImportFrom)) or _is_main(statement):
             continue
         named = _assigned_name(statement)
+        inner = isinstance(statement, ast.ClassDef) or (isinstance(statement, ast.FunctionDef) and not statement.name.startswith("get_"))
         for node in _constants(statement):
             name = named if named and node is getattr(statement, "value", None) else f"{node.lineno}:{node.col_offset}"
-            sites.append(Site(name, node.value, node))  # pyright: ignore[reportArgumentType]
+            sites.append(Site(name, node.value, node, inner=inner))  # pyright: ignore[reportArgumentType]
     sites.sort(key=lambda s: (s.node.lineno, s.node.col_offset) if s.node else (0, 0))
     for key in ("inputs", "init", "init_kwargs"):
         _in_target(target.get(key), (key,), key, sites)
