@@ -1,6 +1,7 @@
 """Source to machine code by Numba: without fast math, without Python objects, nothing that can raise.
 
-Only this module imports Numba, and only when a kernel is not on disk: importing takes longer than running most programs.
+Only this module imports Numba, and only when a kernel is not on disk: importing takes longer
+than running most programs.
 """
 # Numba's compiler interface has no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
@@ -40,7 +41,7 @@ def build(source: str, signature: Sequence[str], integers: int, floats: int, nam
     exec(compile(source, "<sollens kernel>", "exec"), scope)
     function: Any = scope["k"]
     function.__name__ = function.__qualname__ = name
-    flags = compiler.Flags()
+    flags: Any = compiler.Flags()
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.nrt = flags.enable_looplift = flags.enable_pyobject = flags.fastmath = False
     flags.error_model = "numpy"
@@ -62,7 +63,8 @@ def build(source: str, signature: Sequence[str], integers: int, floats: int, nam
 def _contexts() -> tuple[Any, Any]:
     from numba.core import registry
 
-    typing, target = registry.cpu_target.typing_context, registry.cpu_target.target_context
+    cpu: Any = registry.cpu_target
+    typing, target = cpu.typing_context, cpu.target_context
     typing.refresh()
     target.refresh()
     return typing, target

@@ -1,8 +1,9 @@
 """Sums of products as matrix multiplication: `sum[k] a(b, m, k) * b(b, k, n)` of any affine reads goes through BLAS.
 
-Each factor is brought into order by a kernel of its own (for a convolution that is im2col) unless it lies in order in memory
-already. Guards go with the factor that has their dims: what they exclude becomes 0, which is the same as long as the other
-factor is finite; that is looked at. Factors of one side are multiplied first, and f32 products accumulate in f32, as torch does.
+Each factor is brought into order by a kernel of its own (for a convolution that is im2col) unless it lies in order
+in memory already. Guards go with the factor that has their dims: what they exclude becomes 0, which is the same as
+long as the other factor is finite; that is looked at. Factors of one side are multiplied first, and f32 products
+accumulate in f32, as torch does.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Side:
 class Contraction:
     """A batched matrix product, made in `chunks` along the first dim of `order`.
 
-    `order` names the own dims as the product has them: batch, rows, columns. Extents are of one chunk; the side (or both sides)
-    that has the chunked dim reads at an offset, the value of `CHUNK`.
+    `order` names the own dims as the product has them: batch, rows, columns. Extents are of one chunk; the side (or
+    both sides) that has the chunked dim reads at an offset, the value of `CHUNK`.
     """
 
     left: Side

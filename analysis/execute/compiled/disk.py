@@ -1,8 +1,9 @@
 """Compiled kernels between runs: one file each in the user's own cache folder, shared by processes.
 
-A file holds its key, a checksum and machine code, nothing that is parsed as code or unpickled. It is read only when the folder and the
-file belong to this user and nobody else may write them; a file that is damaged, or made for another key, is as if it were absent. The key
-holds the kernel's text and everything that the code depends on: our version, Numba's, Python's, the processor.
+A file holds its key, a checksum and machine code, nothing that is parsed as code or unpickled. It is read only when
+the folder and the file belong to this user and nobody else may write them; a file that is damaged, or made for
+another key, is as if it were absent. The key covers the kernel's text and all that the code depends on: our
+version, Numba's, Python's, the processor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Source code for a flattened statement, with every number lifted out of it.
 
-The text depends on the structure alone: loops, which dims an index walks, scalar operations, dtypes. Extents, strides,
-constants and literals are arguments, so equal texts share one compiled kernel; the text is its own key. It holds no name or
-string of the program. Sums and products of floats accumulate in f64.
+The text depends on the structure alone: loops, which dims an index walks, scalar operations, dtypes. Extents,
+strides, constants and literals are arguments, so equal texts share one compiled kernel; the text is its own key. It
+holds no name or string of the program. Sums and products of floats accumulate in f64, so that a comparison sees the
+other side's rounding.
 """
 
 from __future__ import annotations
@@ -13,28 +14,26 @@ from math import prod
 
 import numpy as np
 
+from sollens.analysis.execute.compiled.bodies import Bodies, wrapped
 from sollens.analysis.execute.compiled.flatten import holds_linearly
-from sollens.analysis.execute.compiled.scalars import apply, cast, convert, kind_of, promote
+from sollens.analysis.execute.compiled.scalars import apply, cast, convert
 from sollens.analysis.execute.compiled.writer import CONSTRUCTOR, Unsupported, Value, Writer
 from sollens.analysis.execute.reductions import identity
-from sollens.analysis.execute.scalar_table import Scalar
-from sollens.analysis.execute.scalar_table import apply as evaluate
-from sollens.analysis.execute.storage import compute_type_of, stored_dtype
-from sollens.analysis.ir.affine import Affine, Constraint, FloorDiv, Mod, dim
-from sollens.analysis.ir.nodes import Apply, Dim, Expr, IndexValue, Literal, Read, Select, Statement
+from sollens.analysis.execute.storage import stored_dtype
+from sollens.analysis.ir.affine import Affine, Constraint, dim
+from sollens.analysis.ir.nodes import Apply, Dim, Expr, Select, Statement
 
 _MOST_OPERATIONS = 600
 _MOST_LOOPS = 15
-_SIGNS = {1: "", -1: "-"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """A loop nest to compile and the arguments of one use of it.
 
-    The function takes pointers to the result and to `tensors`, with elements of the types in `signature`, then `integers` and `floats`
-    by value. The first two integers are the range of the outermost own dim, whose extent is `split` (1: there is none). Integers are
-    affine in the indices of enclosing loops.
+    The function takes pointers to the result and to `tensors`, with elements of the types in `signature`, then
+    `integers` and `floats` by value. The first two integers are the range of the outermost own dim, whose extent is
+    `split` (1: there is none). Integers are affine in the indices of enclosing loops.
     """
 
     source: str
@@ -73,22 +72,7 @@ def _pointer(dtype: str) -> str:
     return "uint8" if held.kind == "b" else held.name
 
 
-class _Emitter:
-    def __init__(self, node: Statement, dtypes: Mapping[str, str]) -> None:
-        self.node, self.dtypes = node, dtypes
-        scan = node.scan.dim if node.scan else None
-        self.own = sorted(node.dims, key=lambda d: d.name == scan)
-        self.inner = list(node.reduction.dims) if node.reduction else []
-        self.loops = {d.name: f"i{k}" for k, d in enumerate(self.own)} | {
-            d.name: f"r{k}" for k, d in enumerate(self.inner)
-        }
-        self.order = {name: k for k, name in enumerate(self.loops)}
-        self.w = Writer()
-        self.integers: list[Affine] = []
-        self.floats: list[float] = []
-        self.slots: dict[str, str] = {}
-        self.known: dict[Read, Value] = {}
-
+class _Emitter(Bodies):
     def kernel(self) -> Kernel:
         self.integer(Affine())
         self.integer(Affine(self.own[0].extent) if self.own else Affine(1))
@@ -105,49 +89,6 @@ class _Emitter:
             split=self.own[0].extent if self.own and not (self.node.scan and len(self.own) == 1) else 1,
             points=outer * prod(d.extent for d in self.inner),
         )
-
-    # --- numbers and indices
-
-    def integer(self, value: Affine) -> str:
-        self.integers.append(value)
-        return f"n{len(self.integers) - 1}"
-
-    def number(self, value: float) -> str:
-        self.floats.append(value)
-        return f"f{len(self.floats) - 1}"
-
-    def affine(self, expr: Affine) -> str:
-        """Code for the expression; what no loop of this kernel changes is one argument."""
-        fixed = Affine(expr.constant)
-        parts: list[str] = []
-        for atom, factor in sorted(expr.terms, key=lambda t: self.rank(t[0])):
-            names = frozenset((atom,)) if isinstance(atom, str) else atom.operand.names
-            if names.isdisjoint(self.loops):
-                fixed = fixed + Affine(0, ((atom, factor),))
-                continue
-            match atom:
-                case str():
-                    code = self.loops[atom]
-                case FloorDiv():
-                    code = f"(({self.affine(atom.operand)}) // {self.integer(Affine(atom.divisor))})"
-                case Mod():
-                    code = f"(({self.affine(atom.operand)}) % {self.integer(Affine(atom.divisor))})"
-            parts.append(_SIGNS[factor] + code if factor in _SIGNS else f"{self.integer(Affine(factor))} * {code}")
-        return " + ".join([self.integer(fixed), *parts])
-
-    def rank(self, atom: str | FloorDiv | Mod) -> tuple[int, ...]:
-        if isinstance(atom, str):
-            return (0, self.order.get(atom, -1))
-        return (1 + isinstance(atom, Mod), *sorted(self.order.get(n, -1) for n in atom.operand.names))
-
-    def condition(self, constraints: tuple[Constraint, ...]) -> str:
-        return " and ".join(f"({self.affine(c.expr)}) {'==' if c.equal else '>='} 0" for c in constraints) or "True"
-
-    def result_offset(self) -> str:
-        total = Affine()
-        for k, d in enumerate(self.node.dims):
-            total = total + dim(d.name) * prod(e.extent for e in self.node.dims[k + 1 :])
-        return self.affine(total)
 
     # --- loops
 
@@ -257,7 +198,7 @@ class _Emitter:
             return f"{CONSTRUCTOR[folded]}({self.number(identity(kind, 'f32'))})"
         own = stored_dtype(self.node.dtype)
         dtype = "bool" if original.kind == "b" else self.node.dtype if own.kind in "iu" else "i64"
-        return self.integer(Affine(_wrapped(int(identity(kind, dtype)))))
+        return self.integer(Affine(wrapped(int(identity(kind, dtype)))))
 
     def first_position(self, kind: str, value: Value) -> _Fold:
         if value.kind in "FD":
@@ -330,80 +271,6 @@ class _Emitter:
             w.line(f"{at} = {position}")
         return _Fold((f"{best} = {CONSTRUCTOR[value.kind]}(0)", f"{at} = int64(0)"), Value(at, "i"))
 
-    # --- bodies
-
-    def body(self, expr: Expr) -> Value:
-        """Code for a body; equal reads are one."""
-        match expr:
-            case Read():
-                if expr not in self.known:
-                    self.known[expr] = self.read(expr)
-                return self.known[expr]
-            case Literal():
-                return self.literal(expr.value)
-            case IndexValue():
-                return self.w.let(self.affine(expr.expr), "i")
-            case Apply():
-                return self.operation(expr)
-            case Select():
-                return self.select(expr)
-
-    def read(self, expr: Read) -> Value:
-        slot = self.slots.setdefault(expr.tensor, f"x{len(self.slots)}")
-        dtype = self.dtypes[expr.tensor]
-        kind = kind_of(dtype)
-        element = f"{slot}[{self.affine(expr.index[0])}]"
-        if kind == "b":
-            return self.w.let(f"{element} != 0", "b")
-        return self.w.let(f"int64({element})" if kind == "i" else element, kind)
-
-    def literal(self, value: float | int | bool | complex) -> Value:
-        match value:
-            case bool():
-                return Value(str(value), "b", True)
-            case int():
-                return Value(self.integer(Affine(_wrapped(value))), "i", True)
-            case float():
-                return Value(self.number(value), "d", True)
-            case complex():
-                return self.w.let(f"complex({self.number(value.real)}, {self.number(value.imag)})", "D", True)
-
-    def operation(self, expr: Apply) -> Value:
-        if expr.op != "cast" and all(isinstance(a, Literal) for a in expr.args):
-            folded = [Scalar(_array(a.value), weak=True) for a in expr.args if isinstance(a, Literal)]
-            try:
-                with np.errstate(all="ignore"):
-                    return self.literal(evaluate(expr.op, folded).array.item())
-            except (ArithmeticError, ValueError, TypeError) as error:
-                raise Unsupported(f"{expr.op} of literals") from error
-        if expr.op == "pow" and isinstance(expr.args[1], Literal) and expr.args[1].value in (2, 3):
-            return self.small_power(expr.args[0], expr.args[1])
-        return apply(self.w, expr.op, [self.body(a) for a in expr.args], expr.dtype)
-
-    def small_power(self, base: Expr, exponent: Literal) -> Value:
-        value = self.body(base)
-        kind, (code, _) = promote(self.w, [value, self.literal(exponent.value)], 1)
-        if kind not in "ifd":
-            raise Unsupported("complex pow")
-        x = self.w.let(code if kind == "i" else f"float64({code})", kind).code
-        product = " * ".join([x] * int(abs(exponent.value)))
-        return self.w.let(f"{CONSTRUCTOR[kind]}({product})", kind, value.weak)
-
-    def select(self, expr: Select) -> Value:
-        w, before = self.w, self.known
-        name = w.fresh()
-        with w.block(f"if {self.condition(expr.condition)}:"):
-            self.known = dict(before)
-            then, end = self.body(expr.then), len(w.lines)
-        with w.block("else:"):
-            self.known = dict(before)
-            otherwise = self.body(expr.otherwise)
-            kind, codes = promote(w, (then, otherwise))
-            w.line(f"{name} = {codes[1]}")
-            w.lines.insert(end, "    " * w.depth + f"{name} = {codes[0]}")
-        self.known = before
-        return Value(name, kind, then.weak and otherwise.weak)
-
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
@@ -430,12 +297,3 @@ def _combined(kind: str, acc: str, value: str, folded: str) -> str:
 def _logaddexp(emitter: _Emitter, acc: str, value: Value) -> str:
     w = emitter.w
     return apply(w, "logaddexp", (Value(acc, "d"), value), "").code
-
-
-def _wrapped(value: int) -> int:
-    return (value + 2**63) % 2**64 - 2**63
-
-
-def _array(value: float | int | bool | complex) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    array = np.asarray(_wrapped(value) if type(value) is int else value)
-    return array.astype(compute_type_of(array.dtype))

@@ -1,7 +1,7 @@
 """Runs a program with compiled kernels; the meaning is that of `execute/reference.py`.
 
-`run(program, {"x": array}, limits=Limits())` gives the outputs by name. f16 and narrower floats are held as float32 arrays of rounded
-values inside; outputs are as the reference has them. Several threads may run programs at once.
+`run(program, {"x": array})` gives the outputs by name. f16 and narrower floats are held as float32 arrays of
+rounded values inside; outputs are as the reference has them. Several threads may run programs at once.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from sollens.analysis.ir.tensors import TensorType, tensor_types
 
 __all__ = ["Limits", "Stopped", "run"]
 
+_LIMITS = Limits()
 _PARALLEL_POINTS = 1 << 20
 _MOST_POINTS_A_CALL = 1 << 28
 _EXACT = frozenset(("f32", "f64", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "c64", "c128", "bool"))
@@ -47,14 +48,14 @@ def run(
     program: Program,
     inputs: Mapping[str, Array],
     *,
-    limits: Limits = Limits(),
+    limits: Limits = _LIMITS,
     want: Iterable[str] | None = None,
     generator: np.random.Generator | None = None,
 ) -> dict[str, Array]:
     """The outputs by name, or the tensors in `want` (of a loop's body, the last iteration's).
 
-    `inputs` are by declaration name and override values that setup defines. Raises TooLarge before anything is allocated,
-    MissingInput, OutOfBounds, NotExecutable, and Stopped.
+    `inputs` are by declaration name and override values that setup defines. Raises TooLarge before anything is
+    allocated, MissingInput, OutOfBounds, NotExecutable, and Stopped.
     """
     wanted = tuple(dict.fromkeys(program.outputs if want is None else want))
     kept = frozenset(wanted)

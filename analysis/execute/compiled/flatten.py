@@ -1,8 +1,8 @@
 """A statement rewritten over flat memory, so that statements of one structure look alike whatever their sizes.
 
-Every read gets one index: the offset of its element in the contiguous tensor. Equations in the guard are solved for a reduction
-dimension, dimensions of extent 1 go, and neighbours that all indices walk as one are merged: an element-wise operation on a
-contiguous tensor of any rank becomes one loop.
+Every read gets one index: the offset of its element in the contiguous tensor. Equations in the guard are solved for
+a reduction dimension, dims are split where they are divided, dims of extent 1 go, and neighbours that all indices
+walk as one are merged: an element-wise operation on a contiguous tensor of any rank becomes one loop.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _simplified(node: Statement, trips: Mapping[str, int]) -> Statement:
 
 
 def _split(node: Statement, trips: Mapping[str, int]) -> Statement:
-    """Dims that occur as `d // n` and `d % n`, n a divisor of the extent, become two: the grouped dims of a convolution."""
+    """Dims that occur as `d // n` and `d % n`, n a divisor of the extent, become two: the groups of a convolution."""
     node = _simplified(node, trips)
     pinned = _pinned(node)
     for _ in range(8):

@@ -62,7 +62,10 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Multiplied:
-    """A matrix product of two factors; `transposed` ones have the summed dims before their own. `node`: what to do if it may not be."""
+    """A matrix product of two factors; `transposed` ones have the summed dims before their own.
+
+    `node` is the statement, for when the product would not be the same.
+    """
 
     node: Statement
     product: Contraction
