@@ -1,7 +1,8 @@
-"""The counts of bounds.md sections 1 and 2 by enumeration of every scalar: slow, plain, and independent of the einsum engine.
+"""The counts of bounds.md sections 1 and 2 by enumeration of every scalar: slow, plain, independent of the engine.
 
-Every element of every tensor becomes a hash-consed *value*: an external element, a constant, or an operation on values. What the outputs reach
-is the demanded part. Two points that apply the same operation of one statement to the same values are one operation.
+Every element of every tensor becomes a hash-consed *value*: an external element, a constant, or an operation on
+values. What the outputs reach is the demanded part. Two points that apply the same operation of one statement to the
+same values are one operation.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class Tensor:
 class Counts:
     """Exact numbers of the demanded part.
 
-    `partial_repeats`: at most so many operations repeat on part of an axis only. `powers`: at most so many operations multiply a value by how
-    often a sum holds it.
+    `partial_repeats`: at most so many operations repeat on part of an axis only. `powers`: at most so many operations
+    multiply a value by how often a sum holds it.
     """
 
     macs: int

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sollens.analysis.ir.affine import Affine, Constraint, at_least, const, dim, equals, less, within
+from sollens.analysis.ir.affine import Constraint, at_least, dim, equals, less, within
 from sollens.analysis.ir.nodes import (
     Apply,
     Declaration,
@@ -101,7 +101,7 @@ def read_all(name: str, dims: list[Dim]) -> Read:
     return Read(name, tuple(dim(d.name) for d in dims))
 
 
-# --- elementwise ---------------------------------------------------------------------------------------------------------------
+# --- elementwise
 
 
 def unary(b: Builder) -> str:
@@ -126,7 +126,7 @@ def binary(b: Builder) -> str:
     return b.add(dims, Apply(op, (read_all(x, dims), Read(y, index))))
 
 
-# --- views and copies ----------------------------------------------------------------------------------------------------------
+# --- views and copies
 
 
 def moved(b: Builder) -> str:
@@ -241,7 +241,7 @@ def masked(b: Builder) -> str:
     return b.add(dims, Apply("add", (read_all(x, dims), Read(additive, (i, j)))))
 
 
-# --- folds ---------------------------------------------------------------------------------------------------------------------
+# --- folds
 
 
 def reduced(b: Builder) -> str:
@@ -277,7 +277,7 @@ def softmax(b: Builder) -> str:
     return b.add(dims, Apply("div", (read_all(e, dims), read_all(total, kept))))
 
 
-# --- contractions --------------------------------------------------------------------------------------------------------------
+# --- contractions
 
 
 def matmul(b: Builder) -> str:
@@ -285,7 +285,7 @@ def matmul(b: Builder) -> str:
     dims = dims_of(b.shapes[x])
     k, n = dims[-1], Dim(name="n", extent=b.integer(1, 4))
     batch = dims[:-2] if len(dims) > 2 and b.integer(0, 1) else []
-    right = [d for d in (*batch, k, n)]
+    right = [*batch, k, n]
     same = [t for t, s in b.shapes.items() if s == tuple(d.extent for d in right) and b.dtypes[t] == "f32" and t != x]
     w = b.pick(*same) if same and b.integer(0, 1) else b.external(tuple(d.extent for d in right), role="parameter")
     body = Apply("mul", (read_all(x, dims), read_all(w, right)))
@@ -346,8 +346,8 @@ def pooled(b: Builder) -> str:
 
 
 STEPS = (
-    unary, binary, moved, moved, padded, concatenated, masked, reduced, scanned, softmax, matmul, convolution, transposed_convolution,
-    pooled,
+    unary, binary, moved, moved, padded, concatenated, masked, reduced, scanned, softmax, matmul, convolution,
+    transposed_convolution, pooled,
 )  # fmt: skip
 
 
@@ -371,7 +371,3 @@ def finish(b: Builder) -> Program:
     if len(names) > 1 and b.integer(0, 3) == 0:
         outputs.append(b.pick(*names[:-1]))
     return Program(name="p", declarations=tuple(b.declarations), nodes=tuple(b.nodes), outputs=tuple(outputs))
-
-
-ZERO = const(0)
-Index = Affine

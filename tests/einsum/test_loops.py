@@ -133,7 +133,8 @@ def loops(draw: Any) -> Program:
     kind = b.pick("matmul", "elementwise", "independent", "roll", "accumulate")
     j = [f"h[{k}]" for k in ("j", "j")]
     body = {
-        "matmul": f"    a[j:{width}]: f32 = sum[k:{width}] h[k] * {w}[k, j]\n    n[j:{width}]: f32 = tanh(a[j] + {x}[t, j])",
+        "matmul": f"    a[j:{width}]: f32 = sum[k:{width}] h[k] * {w}[k, j]\n"
+        f"    n[j:{width}]: f32 = tanh(a[j] + {x}[t, j])",
         "elementwise": f"    n[j:{width}]: f32 = {j[0]} * {w}[j, j] + {x}[t, j]",
         "independent": f"    n[j:{width}]: f32 = exp({x}[t, j])",
         "roll": f"    n[j:{width}]: f32 = select(j < {width - 1}, h[{'j + 1' if width > 1 else 'j'}], {x}[t, j])",

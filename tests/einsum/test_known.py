@@ -1,0 +1,167 @@
+"""What follows from the program's text costs nothing: masks, tables, constants, and everything they remove."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sollens.analysis.einsum.pairwise import pairwise_points
+from tests.einsum.brute import brute
+from tests.einsum.sampling import examples
+from tests.einsum.test_exact import check_exact, engine
+from tests.einsum.test_loops import program
+
+BUFFER = """program masked()
+  input x: f32[4, 4]
+  parameter w: f32[4, 3]
+  buffer mask: {dtype}[4, 4] = m
+  setup
+    m[i:4, j:4]: {dtype} = {value}
+  a[i:4, j:4]: f32 = {use}
+  {rest}
+  output y
+"""
+PRODUCT = "y[i:4, n:3]: f32 = sum[j:4] a[i, j] * w[j, n]"
+SOFTMAX = """t[i:4]: f32 = max[j:4] a[i, j]
+  e[i:4, j:4]: f32 = exp(a[i, j] - t[i])
+  z[i:4]: f32 = sum[j:4] e[i, j]
+  y[i:4, n:3]: f32 = sum[j:4] e[i, j] / z[i] * w[j, n]"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "use", "rest"),
+    [
+        ("bool", "index(i) >= index(j)", "where(mask[i, j], x[i, j], 0.0)", PRODUCT),
+        ("f32", "select(j <= i, 1.0, 0.0)", "x[i, j] * mask[i, j]", PRODUCT),
+        ("f32", "select(j <= i, 0.0, -inf)", "x[i, j] + mask[i, j]", SOFTMAX),
+        ("f32", "select(j <= i, 0.0, -1000000000.0)", "x[i, j] + mask[i, j]", SOFTMAX),
+        ("bool", "index(i) >= index(j)", "where(mask[i, j], x[i, j], -inf)", SOFTMAX),
+        ("bool", "index(j) > index(i)", "where(mask[i, j], -inf, x[i, j])", SOFTMAX),
+        ("bool", "index(i) - index(j) < 2 and index(i) >= index(j)", "where(mask[i, j], x[i, j], -inf)", SOFTMAX),
+    ],
+)
+def test_a_mask_buffer_removes_what_it_masks(dtype, value, use, rest):
+    example = program(BUFFER.format(dtype=dtype, value=value, use=use, rest=rest))
+    check_exact(example)
+    dense = program(BUFFER.format(dtype=dtype, value=value, use="x[i, j]", rest=rest))
+    assert engine(example).macs < engine(dense).macs
+
+
+def test_a_buffer_of_one_float_is_state_and_is_read():
+    text = """program running()
+  input x: f32[4]
+  buffer mean: f32[4] = m
+  setup
+    m[i:4]: f32 = 0.0
+  y[i:4]: f32 = x[i] - mean[i]
+  output y
+"""
+    check_exact(program(text))
+    assert engine(program(text)).read_bytes == 32
+
+
+def test_a_table_of_constants_is_free():
+    check_exact(
+        program("""program rotary()
+  input x: f32[8, 4]
+  t[i:8]: f32 = cast<f32>(index(i))
+  f[k:4]: f32 = exp(cast<f32>(index(k)) * -0.5)
+  a[i:8, k:4]: f32 = t[i] * f[k]
+  c[i:8, k:4]: f32 = cos(a[i, k])
+  y[i:8, k:4]: f32 = x[i, k] * c[i, k]
+  output y
+""")
+    )
+
+
+def test_a_fold_of_constants_is_a_constant():
+    check_exact(
+        program("""program degrees()
+  input x: f32[4, 4]
+  m[i:4, j:4]: f32 = select(j <= i, 2.0, 0.0)
+  d[i:4]: f32 = sum[j:4] m[i, j]
+  r[i:4]: f32 = reciprocal(d[i])
+  y[i:4, j:4]: f32 = x[i, j] * r[i]
+  output y
+""")
+    )
+
+
+@pytest.mark.parametrize("op", ["x[i] * 1.0", "x[i] + 0.0", "x[i] - 0.0", "x[i] / 1.0"])
+def test_an_identity_is_no_operation(op):
+    check_exact(program(f"program p()\n  input x: f32[4]\n  y[i:4]: f32 = {op}\n  output y\n"))
+
+
+@pytest.mark.parametrize("window", [2, 3])
+def test_overlapping_windows_compute_an_element_once(window):
+    check_exact(
+        program(f"""program unfolded()
+  input x: f32[8]
+  u[i:6, k:{window}]: f32 = x[i + k] @ op=0 aten.unfold view
+  e[i:6, k:{window}]: f32 = exp(u[i, k])
+  t[i:6, k:{window}]: f32 = tanh(e[i, k])
+  output t
+""")
+    )
+
+
+THREE = """program three()
+  input a: f32[4, 5]
+  input b: f32[5, 6]
+  input c: f32[6, 3]
+  t[i:4, l:3]: f32 = sum[j:5, k:6] a[i, j] * b[j, k] * c[k, l]
+  y[i:{rows}, l:{columns}]: f32 = exp(t[i, l])
+  output y
+"""
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 3), (1, 3), (4, 1), (1, 1), (2, 2)])
+def test_three_operands_cost_the_cheapest_order_of_the_demanded_part(rows, columns):
+    left = rows * 5 * 6 + rows * 6 * columns
+    right = 5 * 6 * columns + rows * 5 * columns
+    found = engine(program(THREE.format(rows=rows, columns=columns)))
+    at_once = rows * 5 * 6 * columns
+    assert found.macs == min(left, right, at_once)
+    assert found.bytes == 4 * (rows * 5 + 30 + 6 * columns + rows * columns)
+
+
+@examples(60)
+@given(st.data())
+def test_a_pairwise_order_is_never_above_any_order(data):
+    extents = {n: data.draw(st.integers(1, 5)) for n in "abcdef"}
+    operands = data.draw(
+        st.lists(st.frozensets(st.sampled_from("abcdef"), min_size=1, max_size=3), min_size=2, max_size=4)
+    )
+    output = data.draw(st.frozensets(st.sampled_from("abcdef"), max_size=3))
+
+    def count(dims: frozenset[str]) -> int:
+        return prod(extents[n] for n in dims)
+
+    def cheapest(left: list[frozenset[str]]) -> int:
+        if len(left) == 1:
+            return 0
+        found = []
+        for a in range(len(left)):
+            for b in range(a + 1, len(left)):
+                rest = [o for k, o in enumerate(left) if k not in (a, b)]
+                alive = output.union(*rest)
+                joined = left[a] | left[b]
+                found.append(count(joined) + cheapest([*rest, joined & alive]))
+        return min(found)
+
+    assert pairwise_points(operands, output, count) == cheapest(operands)
+
+
+def test_known_zero_columns_of_a_product_are_never_read():
+    text = """program blocks()
+  input x: f32[4, 6]
+  parameter w: f32[6, 2]
+  p[i:4, j:6]: f32 = select(j < 3, x[i, j], 0.0)
+  y[i:4, n:2]: f32 = sum[j:6] p[i, j] * w[j, n]
+  output y
+"""
+    check_exact(program(text))
+    assert brute(program(text)).read_bytes == 4 * (12 + 6)
