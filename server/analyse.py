@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from sollens.analysis.report import FileReport, Problem, decode_file
+from sollens.hardware.units import format_seconds
 from sollens.server.codes import is_known
 from sollens.server.configuration import Surroundings
 from sollens.server.worker import Progress, Worker, WorkerDied, WorkerError, WorkerSilent
@@ -56,7 +57,7 @@ async def analyse(
     except WorkerDied as problem:
         return _failed(source, "worker-died", f"the analysis ended before it answered: {problem}")
     except WorkerSilent:
-        return _failed(source, "deadline", f"the analysis did not answer within {silence_s:g} s and was ended")
+        return _failed(source, "deadline", f"the analysis did not answer within {format_seconds(silence_s)} and was ended")
     except WorkerError as problem:
         code = problem.code if is_known(problem.code) else "internal-error"
         return _failed(source, code, problem.message or problem.code)

@@ -19,6 +19,7 @@ ROWS = (
     "analysis.lower",
     "analysis.llm",
     "analysis.execute",
+    "analysis.validate",
     "analysis.einsum",
     "analysis.bounds",
     "analysis.rewrite",
