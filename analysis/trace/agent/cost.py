@@ -43,8 +43,14 @@ def _added(args: Any, ins: Any, outs: Any) -> int:
 
 
 def _convolution(args: Any, ins: Any, outs: Any) -> int:
-    transposed = len(args) > 6 and args[6] is True
-    return prod(ins[0] if transposed else outs[0]) * prod(ins[1][1:])
+    if len(args) < 7 or args[6] is not True:
+        return prod(outs[0]) * prod(ins[1][1:])
+    # The loop program of a transposed one runs over inputs (and taps) and keeps the few that meet an output.
+    points = prod(outs[0]) * ins[1][0]
+    for axis, (extent, kernel) in enumerate(zip(ins[0][2:], ins[1][2:])):
+        stride, dilation = (v[axis] if axis < len(v) else v[0] for v in (args[3], args[5]))
+        points *= kernel if stride == 1 else extent if dilation == 1 else extent * kernel
+    return points // max(1, args[8])
 
 
 def _einsum(args: Any, ins: Any, outs: Any) -> int:

@@ -235,7 +235,7 @@ class Search:
         finally:
             self._slowest_s = max(self._slowest_s, time.process_time() - started)
         cost = cost_of(trace)
-        if cost[0] > self.cost[0] * slack or cost[1] > max(self.cost[1] * slack, self.limits.elements):
+        if cost[0] > self.cost[0] * slack or cost[1] > max(self.cost[1] if slack == 1 else 0, self.limits.elements):
             return False
         self.values, self.cost, self.trace = values, cost, trace
         return True

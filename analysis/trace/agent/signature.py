@@ -86,9 +86,11 @@ def _ids(value: Any, found: set[int]) -> None:
 
 
 def _operator(op: dict[str, Any], shapes: dict[int, Any]) -> tuple[Any, ...]:
-    policy = _policy_of(op["target"])
+    policy = policy_of(op["target"])
     args = [_argument(policy.get(position), value, op, shapes) for position, value in enumerate(op["args"])]
     kwargs = [(k, _argument(policy.get(k), v, op, shapes)) for k, v in op["kwargs"].items()]
+    if op["target"] == "aten.native_group_norm.default":
+        args.append(shapes[op["args"][0]["tensor"]][1] == op["args"][6])  # one channel a group is another program
     return args, kwargs, op["outputs"], op["span"], op["module"], op.get("view", False), op.get("mutates")
 
 
@@ -114,7 +116,7 @@ def _form(value: Any, of_number: Any) -> Any:
     return value
 
 
-def _policy_of(target: str) -> Any:
+def policy_of(target: str) -> Any:
     """By position and by name: which arguments of an operator may differ."""
     known = _POLICY.get(target)
     if known is None:

@@ -1,0 +1,138 @@
+"""Does a loop program give what the original gave, tensor by tensor?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sollens.analysis.execute.errors import MissingInput, NotExecutable, OutOfBounds, TooLarge
+from sollens.analysis.execute.storage import Array
+from sollens.analysis.ir.nodes import NO_SOURCE, Node, Program, defined, walk
+from sollens.analysis.ir.text_print import node_text
+from sollens.analysis.lower.lower import Lowered
+from sollens.analysis.validate.compare import Difference, Rounding, difference, roundings
+from sollens.analysis.validate.execute import Executor, execute
+from sollens.analysis.validate.given import given_random, live_names
+from sollens.analysis.validate.golden import Golden
+from sollens.analysis.validate.verdict import Mismatch, Verdict
+from sollens.analysis.validate.widen import widen
+
+_SETUP = Rounding(2.0**-24, 16.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A tensor that both sides know: its IR name, what the original gave, and how it may differ."""
+
+    name: str
+    expected: Array
+    rounding: Rounding
+    output: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How a loop program is run."""
+
+    executor: Executor = "compiled"
+    limit_points: int = 800_000_000
+    stop: Callable[[], bool] | None = None
+
+    def __call__(self, program: Program, inputs: Mapping[str, Array], want: list[str]) -> Mapping[str, Array]:
+        return execute(program, inputs, want, executor=self.executor, limit_points=self.limit_points, stop=self.stop)
+
+
+def agreement(golden: Golden, lowered: Lowered, how: How) -> Verdict:
+    """Run `lowered`, the program of `golden.trace`, on the golden inputs and compare what it gives."""
+    program, drawn = given_random(lowered, golden)
+    declared = {d.name for d in program.declarations}
+    inputs = {
+        lowered.names[number]: golden.array(entry)
+        for number, entry in {**golden.externals, **drawn}.items()
+        if lowered.names.get(number) in declared
+    }  # fmt: skip
+    pairs = list(_pairs(golden, lowered, program))
+    want = list(dict.fromkeys(p.name for p in pairs))
+    try:
+        made = _setup_values(program, inputs, how)
+        for name, value in made.items():
+            _, differs = difference(value, inputs[name], _SETUP)
+            if differs is not None:
+                return _failed(program, _Pair(name, inputs[name], _SETUP, False), differs, float("inf"), 0)
+        values = how(program, inputs, want)
+        worst, wrong, differs = _compared(pairs, values, None)
+        if wrong is not None and worst < 1.0:  # ill-conditioned, or wrong?
+            worst, wrong, differs = _compared(pairs, values, how(widen(program), inputs, want))
+    except (TooLarge, MissingInput, NotExecutable) as error:
+        return Verdict(status="not-validated", reason=str(error))
+    except OutOfBounds as error:
+        return Verdict(status="failed", reason=str(error))
+    if wrong is not None and differs is not None:
+        return _failed(program, wrong, differs, worst, len(want))
+    reason = "random numbers were taken from the original's run" if drawn else ""
+    return Verdict(status="validated", max_rel_error=worst, tensors=len(want), reason=reason)
+
+
+def _pairs(golden: Golden, lowered: Lowered, program: Program) -> Iterator[_Pair]:
+    """What operators gave, in the program's order, then its outputs.
+
+    `Lowered.names` has a tensor's first name; what a later operator wrote into it is compared through the outputs.
+    """
+    rounding = roundings(program)
+    visible = {n for node in program.nodes for n in defined(node)}
+    live = live_names(program, lowered.returned) & visible
+    seen: set[int] = set(golden.externals)
+    for position in sorted(golden.ops):
+        op = golden.trace.ops[position]
+        if op.target.split(".")[1].startswith(("empty", "new_empty")):
+            continue
+        for number, entry in golden.ops[position].items():
+            name = lowered.names.get(number)
+            if name in live and number not in seen and number not in op.mutates:
+                seen.add(number)
+                yield _Pair(name, golden.array(entry), rounding[name], False)
+    for name, entry in zip(lowered.returned, golden.outputs, strict=True):
+        yield _Pair(name, golden.array(entry), rounding[name], True)
+
+
+def _compared(
+    pairs: list[_Pair], values: Mapping[str, Array], exact: Mapping[str, Array] | None
+) -> tuple[float, _Pair | None, Difference | None]:
+    """(largest relative error of an output, the first pair that differs, where)."""
+    worst = 0.0
+    first: tuple[_Pair, Difference] | None = None
+    for pair in pairs:
+        if first is not None and not pair.output:
+            continue
+        own = exact[pair.name] if exact is not None else None
+        error, differs = difference(values[pair.name], pair.expected, pair.rounding, own)
+        worst = max(worst, error) if pair.output else worst
+        if differs is not None and first is None:
+            first = pair, differs
+    return (worst, *first) if first is not None else (worst, None, None)
+
+
+def _setup_values(program: Program, inputs: Mapping[str, Array], how: How) -> Mapping[str, Array]:
+    """What the setup says about external tensors whose golden values are known: masks and tables."""
+    defined_by = {d.name: d.defined_by for d in program.declarations if d.defined_by is not None and d.name in inputs}
+    if not defined_by:
+        return {}
+    known = {n: a for n, a in inputs.items() if n not in defined_by}
+    declarations = tuple(d for d in program.declarations if d.name in known or d.defined_by is not None)
+    setup = replace(program, declarations=declarations, nodes=(), outputs=tuple(defined_by))
+    return how(setup, known, list(defined_by))
+
+
+def _failed(program: Program, pair: _Pair, differs: Difference, worst: float, tensors: int) -> Verdict:
+    node = next((n for n in walk((*program.setup, *program.nodes)) if pair.name in defined(n)), None)
+    source = node.source if node is not None else NO_SOURCE
+    mismatch = Mismatch(
+        tensor=pair.name, difference=differs, statement=statement_text(node) if node is not None else "",
+        operator=source.operator, file=source.file, line=source.line, column=source.column, output=pair.output,
+    )  # fmt: skip
+    return Verdict(status="failed", reason=str(mismatch), max_rel_error=worst, mismatch=mismatch, tensors=tensors)
+
+
+def statement_text(node: Node) -> str:
+    """The IR text of a node without its source."""
+    return node_text(replace(node, source=NO_SOURCE)).strip()
