@@ -13,7 +13,7 @@ from sollens.analysis.lower.lower import Lowered
 from sollens.analysis.validate.compare import Difference, Rounding, difference, roundings
 from sollens.analysis.validate.execute import Executor, execute
 from sollens.analysis.validate.given import given_random, live_names
-from sollens.analysis.validate.golden import Golden
+from sollens.analysis.validate.golden import Entry, Exact, Golden
 from sollens.analysis.validate.verdict import Mismatch, Verdict
 from sollens.analysis.validate.widen import widen
 
@@ -28,6 +28,7 @@ class _Pair:
     expected: Array
     rounding: Rounding
     output: bool
+    original: Entry | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +43,13 @@ class How:
         return execute(program, inputs, want, executor=self.executor, limit_points=self.limit_points, stop=self.stop)
 
 
-def agreement(golden: Golden, lowered: Lowered, how: How) -> Verdict:
-    """Run `lowered`, the program of `golden.trace`, on the golden inputs and compare what it gives."""
+def agreement(
+    golden: Golden, lowered: Lowered, how: How, exact_run: Callable[[], Exact | None] | None = None
+) -> Verdict:
+    """Run `lowered`, the program of `golden.trace`, on the golden inputs and compare what it gives.
+
+    `exact_run` runs the original in double precision, for programs that amplify rounding.
+    """
     program, drawn = given_random(lowered, golden)
     declared = {d.name for d in program.declarations}
     inputs = {
@@ -60,9 +66,11 @@ def agreement(golden: Golden, lowered: Lowered, how: How) -> Verdict:
             if differs is not None:
                 return _failed(program, _Pair(name, inputs[name], _SETUP, False), differs, float("inf"), 0)
         values = how(program, inputs, want)
-        worst, wrong, differs = _compared(pairs, values, None)
+        worst, wrong, differs = _compared(golden, pairs, values, None)
         if wrong is not None and worst < 1.0:  # ill-conditioned, or wrong?
-            worst, wrong, differs = _compared(pairs, values, how(widen(program), inputs, want))
+            exact = golden.exact or (exact_run() if exact_run is not None else None)
+            pairs = list(_pairs(replace(golden, exact=exact), lowered, program))
+            worst, wrong, differs = _compared(golden, pairs, values, how(widen(program), inputs, want))
     except (TooLarge, MissingInput, NotExecutable) as error:
         return Verdict(status="not-validated", reason=str(error))
     except OutOfBounds as error:
@@ -78,7 +86,7 @@ def _pairs(golden: Golden, lowered: Lowered, program: Program) -> Iterator[_Pair
 
     `Lowered.names` has a tensor's first name; what a later operator wrote into it is compared through the outputs.
     """
-    rounding = roundings(program)
+    rounding, exact = roundings(program), golden.exact or Exact()
     visible = {n for node in program.nodes for n in defined(node)}
     live = live_names(program, lowered.returned) & visible
     seen: set[int] = set(golden.externals)
@@ -90,13 +98,14 @@ def _pairs(golden: Golden, lowered: Lowered, program: Program) -> Iterator[_Pair
             name = lowered.names.get(number)
             if name in live and number not in seen and number not in op.mutates:
                 seen.add(number)
-                yield _Pair(name, golden.array(entry), rounding[name], False)
-    for name, entry in zip(lowered.returned, golden.outputs, strict=True):
-        yield _Pair(name, golden.array(entry), rounding[name], True)
+                yield _Pair(name, golden.array(entry), rounding[name], False, exact.ops.get(position, {}).get(number))
+    for k, (name, entry) in enumerate(zip(lowered.returned, golden.outputs, strict=True)):
+        original = exact.outputs[k] if k < len(exact.outputs) else None
+        yield _Pair(name, golden.array(entry), rounding[name], True, original)
 
 
 def _compared(
-    pairs: list[_Pair], values: Mapping[str, Array], exact: Mapping[str, Array] | None
+    golden: Golden, pairs: list[_Pair], values: Mapping[str, Array], exact: Mapping[str, Array] | None
 ) -> tuple[float, _Pair | None, Difference | None]:
     """(largest relative error of an output, the first pair that differs, where)."""
     worst = 0.0
@@ -105,7 +114,8 @@ def _compared(
         if first is not None and not pair.output:
             continue
         own = exact[pair.name] if exact is not None else None
-        error, differs = difference(values[pair.name], pair.expected, pair.rounding, own)
+        original = golden.array(pair.original) if exact is not None and pair.original is not None else None
+        error, differs = difference(values[pair.name], pair.expected, pair.rounding, own, original)
         worst = max(worst, error) if pair.output else worst
         if differs is not None and first is None:
             first = pair, differs

@@ -94,13 +94,13 @@ def _worst(candidates: list[Rounding]) -> Rounding:
 
 
 def difference(
-    found: Array, expected: Array, rounding: Rounding, exact: Array | None = None
+    found: Array, expected: Array, rounding: Rounding, exact: Array | None = None, original: Array | None = None
 ) -> tuple[float, Difference | None]:
     """(largest error relative to the largest expected element, the first difference beyond rounding).
 
     Integers and bools must be equal; nan and infinities must be at the same places. `exact` is what the same loop program
-    gives in double precision: where it differs from `found`, the program amplifies rounding and as much is allowed;
-    integers that it decides otherwise are not held against either.
+    gives in double precision, `original` what the original does: where they differ from `found` and `expected`, rounding is
+    amplified and as much is allowed; integers that they decide otherwise are not held against either.
     """
     if found.shape != expected.shape:
         return float("inf"), Difference((), len(expected.shape), len(found.shape))
@@ -108,9 +108,9 @@ def difference(
         return 0.0, None
     if expected.dtype.kind in "biu" or found.dtype.kind in "biu":
         wrong = found != expected
-        if exact is not None:
-            undecided = found != exact
-            wrong = wrong & ~undecided if float(undecided.mean()) <= _OWN_LIMIT else wrong
+        undecided = _changed(found, exact) | _changed(expected, original)
+        if float(undecided.mean()) <= _OWN_LIMIT:
+            wrong = wrong & ~undecided
         return (float("inf") if wrong.any() else 0.0), _first(wrong, found, expected)
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     a, b = found.astype(wide), expected.astype(wide)
@@ -121,12 +121,19 @@ def difference(
         error = _error(a, b, finite)
     scale = float(size.max())
     tolerance = rounding.tolerance
-    if exact is not None and scale:
-        own = float(_error(a, exact.astype(wide), finite & np.isfinite(exact)).max()) / scale
-        tolerance = max(tolerance, _OWN_SLACK * own if own <= _OWN_LIMIT else 0.0)
+    for mine, better in ((a, exact), (b, original)):
+        if better is not None and better.shape == a.shape and scale:
+            own = float(_error(mine, better.astype(wide), finite & np.isfinite(better)).max()) / scale
+            tolerance = max(tolerance, _OWN_SLACK * own if own <= _OWN_LIMIT else 0.0)
     wrong = ~same | (error > tolerance * np.maximum(size, scale))
     worst = float(error.max()) / scale if scale else (0.0 if not error.any() else float("inf"))
     return (worst if same.all() else float("inf")), _first(wrong, found, expected)
+
+
+def _changed(one: Array, other: Array | None) -> Array:
+    if other is None or other.shape != one.shape:
+        return np.zeros(one.shape, np.bool_)
+    return one != other
 
 
 def _error(a: Array, b: Array, where: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from sollens.analysis.execute.storage import Array, stored_dtype
 from sollens.analysis.trace.schema import Trace
 
-_FILE = re.compile(r"\d{1,6}\.bin")
+_FILE = re.compile(r"[a-z]{1,16}-\d{1,6}\.bin")
 
 
 class BadGolden(ValueError):
@@ -28,6 +28,14 @@ class Entry:
     offset: int
     dtype: str
     shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Entries of a run in double precision: outputs in order, and by operator and tensor id."""
+
+    outputs: tuple[Entry, ...] = ()
+    ops: Mapping[int, Mapping[int, Entry]] = field(default_factory=dict[int, Mapping[int, Entry]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +57,10 @@ class Golden:
     elements: int
     diverged: str
     undefined: bool
+    signed: bool = True
+    again: tuple[tuple[int, int], ...] = ()
+    # The same run in double precision, where it was made.
+    exact: Exact | None = None
 
     def array(self, entry: Entry) -> Array:
         """The values of an entry; raises BadGolden or OSError."""
@@ -75,9 +87,17 @@ def read(trace: Trace, raw: Mapping[str, Any], directory: Path) -> Golden:
             elements=int(raw["elements"]),
             diverged=str(raw["diverged"]),
             undefined=bool(raw["undefined"]),
+            signed=bool(raw.get("signed", True)),
+            again=tuple((int(n), int(v)) for n, v in raw.get("again", ())),
+            exact=read_exact(raw["exact"]) if raw.get("exact") else None,
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadGolden(f"expected a golden run, found {error!r}") from None
+
+
+def read_exact(raw: Mapping[str, Any]) -> Exact:
+    """The entries of a run in double precision; raises KeyError, TypeError or ValueError."""
+    return Exact(tuple(_entry(e) for e in raw["outputs"]), {int(n): _entries(found) for n, found in raw["ops"].items()})
 
 
 def _entries(raw: Mapping[str, Any]) -> dict[int, Entry]:

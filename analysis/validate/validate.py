@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from sollens.analysis.validate import golden as goldens
 from sollens.analysis.validate.agree import How, agreement, statement_text
 from sollens.analysis.validate.execute import Executor
 from sollens.analysis.validate.form import form_difference
-from sollens.analysis.validate.golden import BadGolden, Golden
+from sollens.analysis.validate.golden import BadGolden, Exact, Golden
 from sollens.analysis.validate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -87,13 +87,14 @@ def validate(
                     verdict = _by_kernel(reply.golden, Path(folder), how)
                 return replace(verdict, stage_s=clock.stage_s)
             golden = goldens.read(reply.trace, reply.golden, Path(folder))
-            verdict = _whole(golden, full, how, clock)
+            again = replace(request, seed=seed, golden={**options, "again": golden.again, "signed": golden.signed})
+            verdict = _whole(golden, full, how, clock, lambda: _exact(host, again, cancel))
         except (BadGolden, OSError) as error:
             verdict = Verdict(status="not-validated", reason=str(error))
         return replace(verdict, stage_s=clock.stage_s)
 
 
-def _whole(golden: Golden, full: Lowered, how: How, clock: _Clock) -> Verdict:
+def _whole(golden: Golden, full: Lowered, how: How, clock: _Clock, exact: Callable[[], Exact | None]) -> Verdict:
     if golden.diverged:
         reason = f"the program ran other operators on real values than on shapes: {golden.diverged}"
         return Verdict(status="not-validated", reason=reason, sizes=golden.sizes)
@@ -104,13 +105,22 @@ def _whole(golden: Golden, full: Lowered, how: How, clock: _Clock) -> Verdict:
         reason = f"{one.operator} (line {one.source.line}) at the twin's sizes: {one.reason}"
         return Verdict(status="not-validated", reason=reason, sizes=golden.sizes)
     with clock.stage("execute"):
-        verdict = agreement(golden, lowered, how)
+        verdict = agreement(golden, lowered, how, exact)
     if verdict.status == "validated" and not golden.full:
         other = form_difference(full.program, lowered.program)
         if other is not None:
             told = other if isinstance(other, str) else f"{statement_text(other[0])} is {statement_text(other[1])}"
             verdict = replace(verdict, reason=f"the twin's loop program has another form: {told}")
     return replace(verdict, sizes=golden.sizes, points=golden.points)
+
+
+def _exact(host: AgentHost, request: TraceRequest, cancel: threading.Event | None) -> Exact | None:
+    """The original in double precision, or None where it does not run so."""
+    reply = host.trace(request, cancel=cancel)
+    try:
+        return goldens.read_exact(reply.golden) if reply.golden is not None else None
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _by_kernel(raw: Mapping[str, Any], folder: Path, how: How) -> Verdict:

@@ -22,6 +22,7 @@ from .pack import Pack
 from .problems import problem_of
 from .real import Follower, Marks, RealFunctions, pairs
 from .shrink import Search
+from .sites import assign
 from .target import Run, load
 from .tensors import no_modes
 from .values import Values, index_bounds
@@ -55,6 +56,9 @@ class Golden:
         self.directory = options.pop("directory")
         self.seed = int(options.pop("seed", 0))
         self.kernels = bool(options.pop("kernels", False))
+        # Of an earlier reply: the twin to run again, now in double precision.
+        self.signed = bool(options.pop("signed", True))
+        self.again: list[Any] | None = options.pop("again", None)
         self.request["seed"] = self.seed
         self.limits = Limits(**options)
         self.stage_s: dict[str, float] = {}
@@ -67,6 +71,8 @@ class Golden:
             return reply
         trace, stage_s = reply["trace"], reply["stage_s"]
         limits = self.limits
+        if self.again is not None:
+            return self._again(run, trace, stage_s)
         points, elements = cost_of(trace)
         golden: dict[str, Any] = {"full": True, "sizes": {}, "tries": 0, "full_points": points, "full_elements": elements}
         if points > limits.full_points or elements > limits.elements:
@@ -76,7 +82,7 @@ class Golden:
             golden.update(full=False, tries=search.tries, search_s=time.perf_counter() - start)
             if twin is None:
                 return self._without_twin(trace, golden, stage_s)
-            golden.update(sizes=twin.sizes)
+            golden.update(sizes=twin.sizes, again=twin.again)
             trace, self.request["tree"], self.request["target"] = twin.trace, twin.tree, twin.target
             points, elements = twin.cost
         golden.update(points=points, elements=elements)
@@ -86,6 +92,19 @@ class Golden:
             return {"ok": False, "problems": [found["problem"]], "stage_s": stage_s}
         golden.update(found, run_s=time.perf_counter() - start)
         return {"ok": True, "trace": trace, "golden": golden, "stage_s": stage_s}
+
+    def _again(self, run: Run, trace: dict[str, Any], stage_s: dict[str, float]) -> dict[str, Any]:
+        """The same program in double precision: how far its own results are from exact ones."""
+        if self.again:
+            search = self._search(run, trace, (0, 0))
+            self.request["target"] = assign(search.sites, {int(n): int(v) for n, v in self.again}, search.target)
+            self.request["tree"] = search.tree
+            trace = Run(self.request).reply()["trace"]
+        pack = Pack(self.directory, self.limits.bytes, "exact")
+        found = RealRun(self.request, trace, pack, self.seed, signed=self.signed, double=True).golden()
+        if "problem" in found:
+            return {"ok": False, "problems": [found["problem"]], "stage_s": stage_s}
+        return {"ok": True, "trace": trace, "golden": found, "stage_s": stage_s}
 
     def _without_twin(self, trace: dict[str, Any], golden: dict[str, Any], stage_s: dict[str, float]) -> dict[str, Any]:
         golden["no_twin"] = f"no smaller program with the same operators was found within {golden['tries']} tries"
@@ -125,11 +144,11 @@ class Golden:
 class RealRun(Run):
     """The target built and run on real tensors."""
 
-    def __init__(self, request: dict[str, Any], trace: dict[str, Any], pack: Pack, seed: int, *, signed: bool) -> None:
+    def __init__(self, request: dict[str, Any], trace: dict[str, Any], pack: Pack, seed: int, *, signed: bool, double: bool = False) -> None:
         super().__init__(request)
         self.trace = trace
         self.values = Values(seed)
-        self.signed = signed
+        self.signed, self.double = signed, double
         bounds = index_bounds(trace)
         self._bound_of = {(t["kind"], t.get("name", "")): bounds.get(t["id"]) for t in trace["tensors"]}
         self.follower = Follower(trace, pack)
@@ -169,13 +188,27 @@ class RealRun(Run):
             self._name(model, call, args, kwargs)
             self._enter("forward")
             follower.begin_forward()
-            outputs = call(*args, **kwargs)
+            outputs = self._called(call, model, args, kwargs)
         follower.returned(outputs)
         found = [tensor for _, tensor in pairs(self.trace["outputs"], outputs)]
         self.undefined = any(t.is_floating_point() and not bool(torch.isfinite(t).all()) for t in found)
         return [follower.pack.put(t, needed=True) for t in found]
 
     undefined = False
+
+    def _called(self, call: Any, model: Any, args: Any, kwargs: Any) -> Any:
+        if not self.double:
+            return call(*args, **kwargs)
+        with no_modes():
+            if model is not None:
+                model.double()
+            args, kwargs = (_each(v, lambda t: t.double() if t.is_floating_point() else t) for v in (args, kwargs))
+        default = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            torch.set_default_dtype(default)
 
     def _ready(self, model: torch.nn.Module) -> torch.nn.Module:
         model = super()._ready(model)

@@ -109,6 +109,7 @@ class _Kernel:
             args[3:6] = [args[0].shape[0], args[0].shape[1], prod(args[0].shape[2:])]
         entries = {number: self.pack.put(t, needed=True) for number, t in made.items()}
         inputs = [self._row(number, t, "input") for number, t in made.items()]
+        copies = _each_tensor(args, lambda t: t.double() if t.is_floating_point() else t.clone())
         result = self._function()(*args, **kwargs)
         outs = list(pairs(self.op["outputs"], result))
         if any(t.numel() > _MOST_ELEMENTS for t in (*real_tensors(result), *made.values())):
@@ -122,8 +123,16 @@ class _Kernel:
         trace = {**self.trace, "tensors": inputs + rows, "ops": [op], "outputs": outputs, "setup": [], "modules": []}
         return {
             "trace": trace, "externals": entries, "outputs": [self.pack.put(t, needed=True) for _, t in outs], "ops": {}, "full": True,
-            "sizes": {}, "points": 0, "elements": 0, "diverged": "", "undefined": False,
+            "exact": {"outputs": self._exact(copies, kwargs), "ops": {}}, "sizes": {}, "points": 0, "elements": 0, "diverged": "", "undefined": False,
         }  # fmt: skip
+
+    def _exact(self, args: Any, kwargs: Any) -> list[Any]:
+        """Outputs in double precision; none where the operator has no such variant."""
+        try:
+            result = self._function()(*args, **_each_tensor(kwargs, lambda t: t.double() if t.is_floating_point() else t))
+        except Exception:
+            return []
+        return [self.pack.put(t, needed=True) for _, t in pairs(self.op["outputs"], result)]
 
     def _function(self) -> Any:
         namespace, name, *overload = self.op["target"].split(".")
@@ -162,6 +171,16 @@ class _Kernel:
             "id": number, "dtype": short_name(tensor.dtype), "shape": list(tensor.shape), "storage": number, "kind": kind,
             "name": f"x{number}" if kind == "input" else "", "strides": list(tensor.stride()),
         }  # fmt: skip
+
+
+def _each_tensor(value: Any, change: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, (list, tuple)):
+        return [_each_tensor(v, change) for v in value]
+    if isinstance(value, dict):
+        return {k: _each_tensor(v, change) for k, v in value.items()}
+    return value
 
 
 def _encode(encoded: Any, value: Any) -> Any:

@@ -18,10 +18,11 @@ _WIDER = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64} if ha
 
 
 class Pack:
-    """Appends arrays to `0.bin`, `1.bin`, ... of a folder. An entry is {"file", "offset", "dtype", "shape"}."""
+    """Appends arrays to `golden-0.bin`, ... of a folder. An entry is {"file", "offset", "dtype", "shape"}."""
 
-    def __init__(self, directory: str, limit_bytes: int) -> None:
+    def __init__(self, directory: str, limit_bytes: int, name: str = "golden") -> None:
         self.directory = directory
+        self.name = name
         self.left = limit_bytes
         self.failed: OSError | None = None
         self._number = -1
@@ -56,9 +57,9 @@ class Pack:
             self.close()
             self._number += 1
             self._offset = 0
-            path = os.path.join(self.directory, f"{self._number}.bin")
+            path = os.path.join(self.directory, f"{self.name}-{self._number}.bin")
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        place = {"file": f"{self._number}.bin", "offset": self._offset}
+        place = {"file": f"{self.name}-{self._number}.bin", "offset": self._offset}
         self._offset += size
         return place
 

@@ -32,9 +32,10 @@ Proposal = Callable[[list[Unit]], Values]
 class Twin:
     """A smaller program: its trace, what to run it from, and its sizes by name or line:column."""
 
-    def __init__(self, trace: dict[str, Any], tree: ast.Module, target: Any, cost: tuple[int, int], sizes: dict[str, int], tries: int) -> None:
+    def __init__(self, trace: dict[str, Any], tree: ast.Module, target: Any, cost: tuple[int, int], sizes: dict[str, int], values: Values) -> None:
         self.trace, self.tree, self.target = trace, tree, target
-        self.cost, self.sizes, self.tries = cost, sizes, tries
+        self.cost, self.sizes = cost, sizes
+        self.again = sorted(values.items())
 
 
 class _Spent(Exception):
@@ -72,7 +73,7 @@ class Search:
         if self.trace is None or points > self.limits.points or elements > self.limits.elements:
             return None
         target = assign(self.sites, self.values, self.target)
-        return Twin(self.trace, self.tree, target, self.cost, self._sizes(), self.tries)
+        return Twin(self.trace, self.tree, target, self.cost, self._sizes(), self.values)
 
     def _sizes(self) -> dict[str, int]:
         return {self.sites[n].name: v for n, v in sorted(self.values.items()) if v != self.sites[n].value}
