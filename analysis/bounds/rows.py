@@ -115,20 +115,16 @@ def _frames(trace: Trace, einsum: Einsum, ours: Callable[[str], bool]) -> list[i
 
 
 def _runs(trace: Trace, ours: Callable[[str], bool]) -> dict[int, int]:
-    """How often each line ran: the most often that one place on it, seen from one stack, called one operator in one
-    module's call.
-    """
-    seen: Counter[tuple[int, str]] = Counter()
+    """How often each line ran: as often as the rarest operator call on it (one expression may call an operator twice)."""
+    calls: Counter[tuple[int, int, int, str]] = Counter()
     for op in trace.ops:
-        if op.span >= 0 and ours(trace.spans[op.span].file):
-            seen[op.span, op.target] += 1
+        if op.span >= 0:
+            place = trace.spans[op.span]
+            if ours(place.file):
+                calls[place.line, place.column, place.end_column, op.target] += 1
     runs: dict[int, int] = {}
-    places: Counter[tuple[int, int, int, str]] = Counter()
-    for (span, target), count in seen.items():
-        place = trace.spans[span]
-        places[place.line, place.column, place.end_column, target] += count
-    for (line, *_), count in places.items():
-        runs[line] = max(runs.get(line, 1), count)
+    for (line, *_), count in calls.items():
+        runs[line] = min(runs.get(line, count), count)
     return runs
 
 
