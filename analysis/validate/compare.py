@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod, sqrt
 
 import numpy as np
+
 from sollens.analysis.execute.storage import Array
 from sollens.analysis.ir.nodes import Branch, Call, Loop, Node, Program, Statement, reads
 from sollens.analysis.ir.tensors import TensorType, tensor_types
@@ -88,9 +89,7 @@ def _after(operands: Iterable[str], dtype: str, length: int, known: Mapping[str,
 
 
 def _worst(candidates: list[Rounding]) -> Rounding:
-    return Rounding(
-        max((c.epsilon for c in candidates), default=0.0), max((c.steps for c in candidates), default=0.0)
-    )
+    return Rounding(max((c.epsilon for c in candidates), default=0.0), max((c.steps for c in candidates), default=0.0))
 
 
 def difference(
@@ -99,8 +98,8 @@ def difference(
     """(largest error relative to the largest expected element, the first difference beyond rounding).
 
     Integers and bools must be equal; nan and infinities must be at the same places. `exact` is what the same loop program
-    gives in double precision, `original` what the original does: where they differ from `found` and `expected`, rounding is
-    amplified and as much is allowed; integers that they decide otherwise are not held against either.
+    gives in double precision, `original` what the original does: where they differ from `found` and `expected`,
+    rounding is amplified and as much is allowed; integers that they decide otherwise are not held against either.
     """
     if found.shape != expected.shape:
         return float("inf"), Difference((), len(expected.shape), len(found.shape))

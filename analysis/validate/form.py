@@ -57,7 +57,9 @@ def _node(node: Node) -> Any:
 
 
 def _affine(expr: Affine) -> Any:
-    return sorted(atom if isinstance(atom, str) else f"{type(atom).__name__} {_affine(atom.operand)}" for atom, _ in expr.terms)
+    return sorted(
+        atom if isinstance(atom, str) else f"{type(atom).__name__} {_affine(atom.operand)}" for atom, _ in expr.terms
+    )
 
 
 def _expr(expr: Expr) -> Any:

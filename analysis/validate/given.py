@@ -1,4 +1,4 @@
-"""Parts of a program that are taken as given: random numbers, which no two generators draw alike; and dead statements."""
+"""What is taken as given: random numbers, which no two generators draw alike; and which statements are dead."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from sollens.analysis.execute.storage import Array, stored_dtype
 from sollens.analysis.trace.schema import Trace
 
@@ -42,8 +43,9 @@ class Exact:
 class Golden:
     """A golden run of a program or of its twin.
 
-    `trace` is of exactly this run. `externals` are by trace tensor id as the program found them; `ops` by position of the
-    operator and tensor id as the operator left them; `outputs` in the order of `trace.outputs`. `sizes` are the twin's.
+    `trace` is of exactly this run. `externals` are by trace tensor id as the program found them; `ops` by position of
+    the operator and tensor id as the operator left them; `outputs` in the order of `trace.outputs`. `sizes` are the
+    twin's.
     """
 
     trace: Trace

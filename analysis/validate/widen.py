@@ -1,4 +1,4 @@
-"""A program in double precision, to tell rounding from error: how far its own results move is how far they may differ."""
+"""A program in double precision, to tell rounding from error: as far as its results move, they may differ."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _convolution(args: Any, ins: Any, outs: Any) -> int:
         return prod(outs[0]) * prod(ins[1][1:])
     # The loop program of a transposed one runs over inputs (and taps) and keeps the few that meet an output.
     points = prod(outs[0]) * ins[1][0]
-    for axis, (extent, kernel) in enumerate(zip(ins[0][2:], ins[1][2:])):
+    for axis, (extent, kernel) in enumerate(zip(ins[0][2:], ins[1][2:], strict=False)):
         stride, dilation = (v[axis] if axis < len(v) else v[0] for v in (args[3], args[5]))
         points *= kernel if stride == 1 else extent if dilation == 1 else extent * kernel
     return points // max(1, args[8])
@@ -55,14 +55,14 @@ def _convolution(args: Any, ins: Any, outs: Any) -> int:
 
 def _einsum(args: Any, ins: Any, outs: Any) -> int:
     sizes: dict[str, int] = {}
-    for term, shape in zip(args[0].replace(" ", "").partition("->")[0].split(","), ins):
+    for term, shape in zip(args[0].replace(" ", "").partition("->")[0].split(","), ins, strict=False):
         if "." in term:
             head, _, tail = term.partition("...")
             middle = shape[len(head) : len(shape) - len(tail)]
             sizes.update({f".{len(middle) - k}": n for k, n in enumerate(middle)})
-            sizes.update(zip(tail, shape[len(shape) - len(tail) :]))
+            sizes.update(zip(tail, shape[len(shape) - len(tail) :], strict=False))
             term = head
-        sizes.update(zip(term, shape))
+        sizes.update(zip(term, shape, strict=False))
     return prod(sizes.values())
 
 
@@ -86,9 +86,13 @@ def _distance(args: Any, ins: Any, outs: Any) -> int:
 
 
 _RULES = {
-    "linear": _contracted, "matmul": _contracted, "mm": _contracted, "bmm": _contracted, "mv": _contracted, "addmm": _added,
-    "baddbmm": _added, "addmv": _added, "convolution": _convolution, "einsum": _einsum, "scaled_dot_product_attention": _attention,
-    "lstm": _recurrent, "gru": _recurrent, "rnn_tanh": _recurrent, "rnn_relu": _recurrent, "max_pool2d_with_indices": _pool,
-    "max_pool3d_with_indices": _pool, "avg_pool2d": _pool, "avg_pool3d": _pool, "avg_pool1d": _pool, "_cdist_forward": _distance,
-    "cdist": _distance,
-}  # fmt: skip
+    **dict.fromkeys(("linear", "matmul", "mm", "bmm", "mv"), _contracted),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added),
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
+    **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices"), _pool),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
+    **dict.fromkeys(("cdist", "_cdist_forward"), _distance),
+    "convolution": _convolution,
+    "einsum": _einsum,
+    "scaled_dot_product_attention": _attention,
+}

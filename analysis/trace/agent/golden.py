@@ -74,7 +74,13 @@ class Golden:
         if self.again is not None:
             return self._again(run, trace, stage_s)
         points, elements = cost_of(trace)
-        golden: dict[str, Any] = {"full": True, "sizes": {}, "tries": 0, "full_points": points, "full_elements": elements}
+        golden: dict[str, Any] = {
+            "full": True,
+            "sizes": {},
+            "tries": 0,
+            "full_points": points,
+            "full_elements": elements,
+        }
         if points > limits.full_points or elements > limits.elements:
             start = time.perf_counter()
             search = self._search(run, trace, (points, elements))
@@ -144,7 +150,16 @@ class Golden:
 class RealRun(Run):
     """The target built and run on real tensors."""
 
-    def __init__(self, request: dict[str, Any], trace: dict[str, Any], pack: Pack, seed: int, *, signed: bool, double: bool = False) -> None:
+    def __init__(
+        self,
+        request: dict[str, Any],
+        trace: dict[str, Any],
+        pack: Pack,
+        seed: int,
+        *,
+        signed: bool,
+        double: bool = False,
+    ) -> None:
         super().__init__(request)
         self.trace = trace
         self.values = Values(seed)
@@ -177,7 +192,9 @@ class RealRun(Run):
         with torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(follower)
             stack.enter_context(RealFunctions(follower))
-            module = load(self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree"))
+            module = load(
+                self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree")
+            )
             call, model, args, kwargs = self._build(module)
             with no_modes():
                 args, kwargs = self._given(args), self._given(kwargs)

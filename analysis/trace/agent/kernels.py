@@ -91,9 +91,13 @@ class _Kernel:
         return None
 
     def _candidates(self) -> Iterator[dict[int, int]]:
-        extents = {n for number in _ids((self.op["args"], self.op["kwargs"], self.op["outputs"])) for n in self.table[number]["shape"]}
+        extents = {
+            n
+            for number in _ids((self.op["args"], self.op["kwargs"], self.op["outputs"]))
+            for n in self.table[number]["shape"]
+        }
         large = sorted(n for n in extents if n > _KEPT_BELOW)
-        yield dict(zip(large, _SMALL)) if len(large) <= len(_SMALL) else {}
+        yield dict(zip(large, _SMALL, strict=False)) if len(large) <= len(_SMALL) else {}
         for factor in (64, 32, 16, 8, 4, 2):
             yield {n: n // factor for n in large if n % factor == 0 and n >= 2 * factor}
         for floor in (8, 16, 32):
@@ -117,19 +121,32 @@ class _Kernel:
         rows = [self._row(number, t, "intermediate") for number, t in outs if number not in made]
         outputs = [{"tensor": number} for number, _ in outs]
         op = {
-            **self.op, "args": [_encode(v, w) for v, w in zip(self.op["args"], args)],
-            "kwargs": {k: _encode(v, kwargs[k]) for k, v in self.op["kwargs"].items()}, "module": -1,
-        }  # fmt: skip
+            **self.op,
+            "args": [_encode(v, w) for v, w in zip(self.op["args"], args, strict=False)],
+            "kwargs": {k: _encode(v, kwargs[k]) for k, v in self.op["kwargs"].items()},
+            "module": -1,
+        }
         trace = {**self.trace, "tensors": inputs + rows, "ops": [op], "outputs": outputs, "setup": [], "modules": []}
         return {
-            "trace": trace, "externals": entries, "outputs": [self.pack.put(t, needed=True) for _, t in outs], "ops": {}, "full": True,
-            "exact": {"outputs": self._exact(copies, kwargs), "ops": {}}, "sizes": {}, "points": 0, "elements": 0, "diverged": "", "undefined": False,
-        }  # fmt: skip
+            "trace": trace,
+            "externals": entries,
+            "outputs": [self.pack.put(t, needed=True) for _, t in outs],
+            "ops": {},
+            "full": True,
+            "exact": {"outputs": self._exact(copies, kwargs), "ops": {}},
+            "sizes": {},
+            "points": 0,
+            "elements": 0,
+            "diverged": "",
+            "undefined": False,
+        }
 
     def _exact(self, args: Any, kwargs: Any) -> list[Any]:
         """Outputs in double precision; none where the operator has no such variant."""
         try:
-            result = self._function()(*args, **_each_tensor(kwargs, lambda t: t.double() if t.is_floating_point() else t))
+            result = self._function()(
+                *args, **_each_tensor(kwargs, lambda t: t.double() if t.is_floating_point() else t)
+            )
         except Exception:
             return []
         return [self.pack.put(t, needed=True) for _, t in pairs(self.op["outputs"], result)]
@@ -161,16 +178,23 @@ class _Kernel:
     def _tensor(self, number: int) -> torch.Tensor:
         row = self.table[number]
         bound = self.bounds.get(number)
-        value = self.values.tensor([self.sizes.get(n, n) for n in row["shape"]], BY_NAME[row["dtype"]], self.sizes.get(bound, bound))
+        value = self.values.tensor(
+            [self.sizes.get(n, n) for n in row["shape"]], BY_NAME[row["dtype"]], self.sizes.get(bound, bound)
+        )
         if self.op["target"] == "aten.native_batch_norm.default" and value.dim() == 1:
             return value.abs() + 0.5
         return value
 
     def _row(self, number: int, tensor: torch.Tensor, kind: str) -> dict[str, Any]:
         return {
-            "id": number, "dtype": short_name(tensor.dtype), "shape": list(tensor.shape), "storage": number, "kind": kind,
-            "name": f"x{number}" if kind == "input" else "", "strides": list(tensor.stride()),
-        }  # fmt: skip
+            "id": number,
+            "dtype": short_name(tensor.dtype),
+            "shape": list(tensor.shape),
+            "storage": number,
+            "kind": kind,
+            "name": f"x{number}" if kind == "input" else "",
+            "strides": list(tensor.stride()),
+        }
 
 
 def _each_tensor(value: Any, change: Any) -> Any:
@@ -185,7 +209,7 @@ def _each_tensor(value: Any, change: Any) -> Any:
 
 def _encode(encoded: Any, value: Any) -> Any:
     if isinstance(encoded, list):
-        return [_encode(e, v) for e, v in zip(encoded, value)]
+        return [_encode(e, v) for e, v in zip(encoded, value, strict=False)]
     return value if isinstance(value, int) and not isinstance(value, bool) else encoded
 
 

@@ -120,15 +120,24 @@ class Follower(TorchDispatchMode):
     def _laid_out(self, encoded: Any, result: Any) -> Any:
         """The result in the memory layout that the trace has, on which later operators may depend."""
         if isinstance(result, torch.Tensor):
-            strides = self._table[encoded["tensor"]].get("strides") if isinstance(encoded, dict) and "tensor" in encoded else None
-            if strides is None or result.layout is not torch.strided or list(result.stride()) == strides or not result.numel():
+            strides = (
+                self._table[encoded["tensor"]].get("strides")
+                if isinstance(encoded, dict) and "tensor" in encoded
+                else None
+            )
+            if (
+                strides is None
+                or result.layout is not torch.strided
+                or list(result.stride()) == strides
+                or not result.numel()
+            ):
                 return result
             if list(result.shape) != self._table[encoded["tensor"]]["shape"]:
                 return result
             with no_modes():
                 return torch.empty_strided(result.shape, strides, dtype=result.dtype).copy_(result)
         if isinstance(result, (list, tuple)) and isinstance(encoded, list):
-            return type(result)([self._laid_out(e, r) for e, r in zip(encoded, result)])
+            return type(result)([self._laid_out(e, r) for e, r in zip(encoded, result, strict=False)])
         return result
 
     def _keep_external(self, number: int, tensor: torch.Tensor) -> None:
@@ -192,7 +201,7 @@ def pairs(encoded: Any, value: Any) -> Iterator[tuple[int, torch.Tensor]]:
     if isinstance(encoded, dict) and "tuple" in encoded:
         encoded = encoded["tuple"]
     if isinstance(encoded, (list, tuple)) and isinstance(value, (list, tuple)):
-        for one, other in zip(encoded, value):
+        for one, other in zip(encoded, value, strict=False):
             yield from pairs(one, other)
     elif isinstance(encoded, dict) and isinstance(encoded.get("dict"), list):
         for key, one in encoded["dict"]:

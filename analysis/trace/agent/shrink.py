@@ -1,13 +1,14 @@
 # pyright: basic
 """The search for a twin: the same program at sizes that can be run, found by making the source's integers smaller.
 
-A candidate is traced on meta tensors and kept when its `Signature` is the original's. Batches of sites are changed at once
-and halved where that fails, so that a search takes tens of candidates, not hundreds.
+A candidate is traced on meta tensors and kept when its `Signature` is the original's. Batches of sites are changed at
+once and halved where that fails, so that a search takes tens of candidates, not hundreds.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,15 @@ Proposal = Callable[[list[Unit]], Values]
 class Twin:
     """A smaller program: its trace, what to run it from, and its sizes by name or line:column."""
 
-    def __init__(self, trace: dict[str, Any], tree: ast.Module, target: Any, cost: tuple[int, int], sizes: dict[str, int], values: Values) -> None:
+    def __init__(
+        self,
+        trace: dict[str, Any],
+        tree: ast.Module,
+        target: Any,
+        cost: tuple[int, int],
+        sizes: dict[str, int],
+        values: Values,
+    ) -> None:
         self.trace, self.tree, self.target = trace, tree, target
         self.cost, self.sizes = cost, sizes
         self.again = sorted(values.items())
@@ -45,7 +54,9 @@ class _Spent(Exception):
 class Search:
     """One search. `run` gives the twin, or None."""
 
-    def __init__(self, request: dict[str, Any], tree: ast.Module, trace: dict[str, Any], cost: tuple[int, int], limits: Limits) -> None:
+    def __init__(
+        self, request: dict[str, Any], tree: ast.Module, trace: dict[str, Any], cost: tuple[int, int], limits: Limits
+    ) -> None:
         self.request = request
         self.tree = tree
         self.target = request.get("target") or {"kind": "kernelbench"}
@@ -65,10 +76,8 @@ class Search:
 
     def run(self) -> Twin | None:
         """The smallest twin found in time, when it is within the limits."""
-        try:
+        with contextlib.suppress(_Spent):
             self._search()
-        except _Spent:
-            pass
         points, elements = self.cost
         if self.trace is None or points > self.limits.points or elements > self.limits.elements:
             return None
@@ -132,7 +141,7 @@ class Search:
             values: Values = {}
             used = set(self.values.values())
             free = [p * multiple for p in _PRIMES if p * multiple not in used]
-            for unit, value in zip(reversed(units), free):
+            for unit, value in zip(reversed(units), free, strict=False):
                 values.update({n: value for n in unit if value < self._current(n)})
             return values
 

@@ -29,7 +29,11 @@ class Signature:
         shapes = {t["id"]: t["shape"] for t in trace["tensors"]}
         self._ops = [_operator(op, shapes) for op in trace["ops"]]
         self._table = _table(trace)
-        self._frame = (trace["outputs"], [_place(s) for s in trace["spans"]], [(m["path"], m["type"]) for m in trace["modules"]])
+        self._frame = (
+            trace["outputs"],
+            [_place(s) for s in trace["spans"]],
+            [(m["path"], m["type"]) for m in trace["modules"]],
+        )
 
     def check(self, trace: dict[str, Any]) -> None:
         """Raise Differs unless `trace` is the same program, and one that runs."""
@@ -37,7 +41,7 @@ class Signature:
         other = Signature(trace)
         if self.targets != other.targets:
             raise Differs(f"{len(other.targets)} operators for {len(self.targets)}")
-        for number, (mine, theirs) in enumerate(zip(self._ops, other._ops)):
+        for number, (mine, theirs) in enumerate(zip(self._ops, other._ops, strict=False)):
             if mine != theirs:
                 raise Differs(f"operator {number}, {self.targets[number]}: {mine} became {theirs}")
         if self._frame != other._frame:
@@ -134,7 +138,9 @@ def _find_policy(target: str) -> dict[Any, str]:
     for position, argument in enumerate(schema.arguments):
         if argument.name == "groups":
             policy[position] = policy[argument.name] = _GROUPS
-        elif (argument.name not in _KEPT or name.startswith("as_strided")) and _element_kind(argument.real_type) in _FREE:
+        elif (argument.name not in _KEPT or name.startswith("as_strided")) and _element_kind(
+            argument.real_type
+        ) in _FREE:
             policy[position] = policy[argument.name] = _NAMED.get(argument.name, _ANY)
     return policy
 

@@ -17,7 +17,13 @@ class Site:
     """
 
     def __init__(
-        self, name: str, value: int, node: ast.Constant | None = None, path: tuple[Any, ...] = (), *, inner: bool = False
+        self,
+        name: str,
+        value: int,
+        node: ast.Constant | None = None,
+        path: tuple[Any, ...] = (),
+        *,
+        inner: bool = False,
     ) -> None:
         self.name = name
         self.value = value
@@ -33,7 +39,9 @@ def find_sites(tree: ast.Module, target: dict[str, Any]) -> list[Site]:
         if isinstance(statement, (ast.Import, ast.ImportFrom)) or _is_main(statement):
             continue
         named = _assigned_name(statement)
-        inner = isinstance(statement, ast.ClassDef) or (isinstance(statement, ast.FunctionDef) and not statement.name.startswith("get_"))
+        inner = isinstance(statement, ast.ClassDef) or (
+            isinstance(statement, ast.FunctionDef) and not statement.name.startswith("get_")
+        )
         for node in _constants(statement):
             name = named if named and node is getattr(statement, "value", None) else f"{node.lineno}:{node.col_offset}"
             sites.append(Site(name, node.value, node, inner=inner))  # pyright: ignore[reportArgumentType]
@@ -51,7 +59,12 @@ def _constants(statement: ast.stmt) -> list[ast.Constant]:
             skipped.update(id(n) for n in ast.walk(node.slice))
         elif isinstance(node, ast.keyword) and node.arg in _ATTRIBUTES:
             skipped.update(id(n) for n in ast.walk(node.value))
-        elif isinstance(node, ast.Constant) and type(node.value) is int and _LEAST <= node.value <= _MOST and id(node) not in skipped:
+        elif (
+            isinstance(node, ast.Constant)
+            and type(node.value) is int
+            and _LEAST <= node.value <= _MOST
+            and id(node) not in skipped
+        ):
             found.append(node)
     return [n for n in found if id(n) not in skipped]
 

@@ -33,8 +33,8 @@ _TABLES: dict[str, tuple[int, int, Any]] = {
     "aten.index_add.default": (2, 0, "1"),
 }
 _FOLLOWED = {
-    "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "clone", "_to_copy", "select", "slice", "permute", "transpose",
-    "t", "alias", "detach", "split", "unbind", "chunk",
+    "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "clone", "_to_copy", "select", "slice",
+    "permute", "transpose", "t", "alias", "detach", "split", "unbind", "chunk",
 }  # fmt: skip
 
 
@@ -63,9 +63,13 @@ def index_bounds(trace: dict[str, Any]) -> dict[int, int]:
             axis = args[int(axis)] if isinstance(axis, str) else min(axis, len(shape) - 1)
             if shape:
                 limit(args[at], shape[axis])
-        elif name in ("index", "index_put", "index_put_", "_unsafe_index") and len(args) > 1 and isinstance(args[1], list):
+        elif (
+            name in ("index", "index_put", "index_put_", "_unsafe_index")
+            and len(args) > 1
+            and isinstance(args[1], list)
+        ):
             shape = tensors[args[0]["tensor"]]["shape"]
-            for index, extent in zip(args[1], shape):
+            for index, extent in zip(args[1], shape, strict=False):
                 limit(index, extent)
     return bounds
 
