@@ -17,8 +17,12 @@ from sollens.analysis.execute.compiled.scalars import kind_of
 from sollens.analysis.ir.affine import Constraint, dim
 from sollens.analysis.ir.nodes import Apply, Dim, Expr, IndexValue, Literal, Read, Select, Statement, reads
 
-_LEAST_POINTS = 1 << 20
-_PACKED_BYTES = 1 << 28
+LEAST_POINTS = 1 << 20
+"""Smaller sums of products are left to loops."""
+LEAST_REUSE = 6
+"""How often each element must be used for ordering the factors to pay."""
+PACKED_BYTES = 1 << 28
+"""A factor that is larger is made in pieces."""
 CHUNK = "first of the chunk"
 
 
@@ -57,7 +61,7 @@ def find(node: Statement, dtypes: Mapping[str, str]) -> Contraction | None:
         return None
     points = prod(d.extent for d in node.domain)
     dtype = _common_dtype(node, dtypes)
-    if points < _LEAST_POINTS or dtype is None:
+    if points < LEAST_POINTS or dtype is None:
         return None
     loops = frozenset(d.name for d in node.domain)
     sides = _split([(f, _names(f) & loops) for f in _factors(node.body)])
@@ -82,13 +86,13 @@ def find(node: Statement, dtypes: Mapping[str, str]) -> Contraction | None:
     columns = [d for d in node.dims if d.name in in_right - in_left]
     summed = list(node.reduction.dims)
     b, m, n, k = (prod(d.extent for d in dims) for dims in (batch, rows, columns, summed))
-    if min(m, n) < 4 or points < 6 * b * (m * k + k * n + m * n):
+    if min(m, n) < min(4, LEAST_REUSE) or points < LEAST_REUSE * b * (m * k + k * n + m * n):
         return None
     itemsize = 8 if dtype == "f64" else 4
     order = (*batch, *rows, *columns)
     chunks = 1
-    if order and b * max(m * k, k * n) * itemsize > _PACKED_BYTES:
-        wanted = -(-b * max(m * k, k * n) * itemsize // _PACKED_BYTES)
+    if order and b * max(m * k, k * n) * itemsize > PACKED_BYTES:
+        wanted = -(-b * max(m * k, k * n) * itemsize // PACKED_BYTES)
         chunks = next(c for c in range(min(wanted, order[0].extent), order[0].extent + 1) if order[0].extent % c == 0)
     chunked = order[0].name if chunks > 1 else None
 
