@@ -60,7 +60,7 @@ def agreement(
     pairs = list(_pairs(golden, lowered, program))
     want = list(dict.fromkeys(p.name for p in pairs))
     try:
-        made = _setup_values(program, inputs, how)
+        made = _setup_values(lowered, program, inputs, how)
         for name, value in made.items():
             _, differs = difference(value, inputs[name], _SETUP)
             if differs is not None:
@@ -122,15 +122,19 @@ def _compared(
     return (worst, *first) if first is not None else (worst, None, None)
 
 
-def _setup_values(program: Program, inputs: Mapping[str, Array], how: How) -> Mapping[str, Array]:
+def _setup_values(lowered: Lowered, program: Program, inputs: Mapping[str, Array], how: How) -> Mapping[str, Array]:
     """What the setup says about external tensors whose golden values are known: masks and tables."""
     defined_by = {d.name: d.defined_by for d in program.declarations if d.defined_by is not None and d.name in inputs}
     if not defined_by:
         return {}
-    known = {n: a for n, a in inputs.items() if n not in defined_by}
-    declarations = tuple(d for d in program.declarations if d.name in known or d.defined_by is not None)
+    known = {n: a for n, a in {**lowered.values, **inputs}.items() if n not in defined_by}
+    used = live_names(replace(program, nodes=program.setup, outputs=()), defined_by.values())
+    declarations = tuple(d for d in program.declarations if d.defined_by is not None or d.name in used)
     setup = replace(program, declarations=declarations, nodes=(), outputs=tuple(defined_by))
-    return how(setup, known, list(defined_by))
+    try:
+        return how(setup, known, list(defined_by))
+    except MissingInput:  # of what is used only before the program starts
+        return {}
 
 
 def _failed(program: Program, pair: _Pair, differs: Difference, worst: float, tensors: int) -> Verdict:

@@ -97,9 +97,10 @@ def difference(
 ) -> tuple[float, Difference | None]:
     """(largest error relative to the largest expected element, the first difference beyond rounding).
 
-    Integers and bools must be equal; nan and infinities must be at the same places. `exact` is what the same loop program
-    gives in double precision, `original` what the original does: where they differ from `found` and `expected`,
-    rounding is amplified and as much is allowed; integers that they decide otherwise are not held against either.
+    Integers and bools must be equal; nan and infinities must be at the same places. `exact` is what the same loop
+    program gives in double precision, `original` what the original does: where they differ from `found` and
+    `expected`, rounding is amplified and as much is allowed; integers that they decide otherwise are not held against
+    either.
     """
     if found.shape != expected.shape:
         return float("inf"), Difference((), len(expected.shape), len(found.shape))

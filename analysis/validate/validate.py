@@ -79,7 +79,8 @@ def validate(
             reply = host.trace(replace(request, golden=options, seed=seed), cancel=cancel)
         if reply.trace is None or reply.golden is None:
             told = reply.problems[0].message if reply.problems else "the agent gave no golden outputs"
-            return Verdict(status="not-validated", reason=told, stage_s=clock.stage_s)
+            code = reply.problems[0].code if reply.problems else "agent-lost"
+            return Verdict(status="not-validated", reason=told, code=code, stage_s=clock.stage_s)
         how = How(executor=budget.executor, limit_points=4 * budget.points, stop=cancel.is_set if cancel else None)
         try:
             if "no_twin" in reply.golden:
@@ -91,6 +92,8 @@ def validate(
             verdict = _whole(golden, full, how, clock, lambda: _exact(host, again, cancel))
         except (BadGolden, OSError) as error:
             verdict = Verdict(status="not-validated", reason=str(error))
+        except Exception as error:  # a bug here must not take the numbers down
+            verdict = Verdict(status="not-validated", reason=f"the validation itself failed: {error!r}")
         return replace(verdict, stage_s=clock.stage_s)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Literal
 
+from sollens.analysis import report
 from sollens.analysis.report import Validation
 from sollens.analysis.validate.compare import Difference
 
@@ -35,17 +37,31 @@ class Mismatch:
             f" ({self.operator or 'unknown operator'}, line {self.line})"
         )
 
+    def row(self) -> report.Mismatch:
+        """The report's row."""
+        return report.Mismatch(
+            tensor=self.tensor, index=list(self.difference.index), expected=_plain(self.difference.expected),
+            found=_plain(self.difference.found), statement=self.statement, operator=self.operator, file=self.file,
+            line=self.line, column=self.column,
+        )  # fmt: skip
+
+
+def _plain(value: complex) -> report.Element:
+    """A number as JSON has it, as text where JSON has none."""
+    return value if isinstance(value, (bool, int, float)) and isfinite(value) else str(value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """How far a program was checked. `sizes` are the twin's, by name or line:column; empty where it ran as it is.
 
     `max_rel_error` is over all outputs, relative to each one's largest element. `kernels` counts the distinct kernels
-    that were validated alone. Seconds by stage in `stage_s`.
+    that were validated alone. Seconds by stage in `stage_s`. `code` is that of the agent's problem where it had one.
     """
 
     status: Status
     reason: str = ""
+    code: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     max_rel_error: float | None = None
     mismatch: Mismatch | None = None
@@ -70,4 +86,5 @@ class Verdict:
             line=found.line if found else 0,
             statement=found.statement if found else "",
             seconds=self.seconds,
+            mismatch=found.row() if found else None,
         )
