@@ -52,11 +52,8 @@ def agreement(
     """
     program, drawn = given_random(lowered, golden)
     declared = {d.name for d in program.declarations}
-    inputs = {
-        lowered.names[number]: golden.array(entry)
-        for number, entry in {**golden.externals, **drawn}.items()
-        if lowered.names.get(number) in declared
-    }  # fmt: skip
+    entries = {lowered.names[n]: entry for n, entry in golden.externals.items() if n in lowered.names} | drawn
+    inputs = {name: golden.array(entry) for name, entry in entries.items() if name in declared}
     pairs = list(_pairs(golden, lowered, program))
     want = list(dict.fromkeys(p.name for p in pairs))
     try:

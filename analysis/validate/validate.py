@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sollens.analysis.execute.compiled.estimate import Stopped
 from sollens.analysis.lower.lower import Lowered, lower
 from sollens.analysis.trace.schema import from_json
 from sollens.analysis.validate import golden as goldens
@@ -92,6 +93,8 @@ def validate(
             verdict = _whole(golden, full, how, clock, lambda: _exact(host, again, cancel))
         except (BadGolden, OSError) as error:
             verdict = Verdict(status="not-validated", reason=str(error))
+        except Stopped:
+            verdict = Verdict(status="not-validated", reason="cancelled: a newer request replaced it", code="cancelled")
         except Exception as error:  # a bug here must not take the numbers down
             verdict = Verdict(status="not-validated", reason=f"the validation itself failed: {error!r}")
         return replace(verdict, stage_s=clock.stage_s)
