@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
-from sollens.analysis.report import Finding, TargetReport
+
+from sollens.analysis.report import FileReport, Finding, Problem, TargetReport, Validation
 from sollens.analysis.trace.schema import Problem as TraceProblem
 from sollens.hardware.units import format_percent, format_ratio, format_seconds
 
@@ -68,6 +69,35 @@ def complete(report: TargetReport, lowering_problems: Sequence[TraceProblem] = (
         found += _out_of_reach(report)
     reasons = [problem.message for problem in lowering_problems if problem.message not in report.partial]
     return msgspec.structs.replace(report, findings=found, partial=[*report.partial, *reasons])
+
+
+def validated(report: FileReport, number: int, validation: Validation) -> FileReport:
+    """The file's report with the verdict on one of its targets, and with the problem that a failed one is."""
+    targets = list(report.targets)
+    targets[number] = msgspec.structs.replace(targets[number], validation=validation)
+    problem = disproved(targets[number])
+    return msgspec.structs.replace(report, targets=targets, problems=report.problems + ([problem] if problem else []))
+
+
+def disproved(report: TargetReport) -> Problem | None:
+    """What is said in place of the numbers of a target whose loop program is not the original's."""
+    verdict = report.validation
+    if verdict.status != "failed":
+        return None
+    what, detail, column = verdict.reason, "", 0
+    if verdict.mismatch is not None:
+        found = verdict.mismatch
+        element = f"{found.tensor}[{', '.join(map(str, found.index))}]"
+        elsewhere = f" in {found.file}:{found.line}" if not verdict.line and found.line else ""
+        what = f"{found.operator or 'the loop program'}{elsewhere}: expected {element} = {found.expected}, "
+        what += f"found {found.found}"
+        detail = f"loop program: {found.statement}"
+        column = found.column if verdict.line else 0
+    message = f"{report.name}: no number is shown, the analysed program is not the original: {what}"
+    line = verdict.line or report.line
+    return Problem(
+        code="validation-failed", line=line, column=column, message=message, detail=detail, severity="error"
+    )  # fmt: skip
 
 
 def _fusion(report: TargetReport) -> list[Finding]:

@@ -1,7 +1,7 @@
 """The whole flow in one call: source, trace, lower, bounds, findings. `Pipeline.analyse` gives a file's report.
 
 Problems come with results, never instead of them: a target that cannot be analysed is a problem, the others are still
-reported. Traces and reports are read from the cache where nothing they depend on has changed.
+reported. Traces, reports and verdicts are read from the cache where nothing they depend on has changed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
 from sollens.analysis import findings
 from sollens.analysis.cache import Cache, closure_digests, key, rules_version, unchanged
 from sollens.analysis.interpreter import BadInterpreter, fingerprint
-from sollens.analysis.report import FileReport, Problem, TargetReport
+from sollens.analysis.report import VALIDATION_RUNS, FileReport, Problem, TargetReport, Validation
 from sollens.analysis.source import project as projects
 from sollens.analysis.source.dependencies import closure
 from sollens.analysis.source.discover import discover
@@ -29,9 +30,17 @@ from sollens.hardware import catalog
 
 if TYPE_CHECKING:
     from sollens.analysis.lower.lower import Lowered
+    from sollens.hardware.target import Target as Hardware
 
 Progress = Callable[[str, str], None]
 EinsumFormat = Literal["text", "dot", "json"]
+_DOING = {
+    "source": "Reading", "trace": "Tracing", "lower": "Lowering", "bounds": "Bounding", "validate": "Validating",
+}  # fmt: skip
+# What a verdict depends on besides the trace, in `analysis/`.
+_VERDICT_RULES = ("trace", "source", "ir", "lower", "execute", "validate")
+# Ends of a golden run that another attempt may not meet again.
+_PASSING = frozenset(("agent-lost", "cancelled", "deadline"))
 
 
 class Request(msgspec.Struct, kw_only=True, frozen=True):
@@ -52,6 +61,16 @@ class Request(msgspec.Struct, kw_only=True, frozen=True):
     memory_bytes: int = 4 * 2**30
     validate: bool = False
     explicit: bool = False
+
+
+def with_text(request: Request) -> Request:
+    """The request with the file's text as it is now; the same where it cannot be read."""
+    if request.text is not None:
+        return request
+    try:
+        return msgspec.structs.replace(request, text=decode(Path(request.path).read_bytes()))
+    except (OSError, UnreadableSource):
+        return request
 
 
 class Cancelled(Exception):
@@ -103,10 +122,24 @@ class Pipeline:
         self.agents.close()
 
     def analyse(
-        self, request: Request, progress: Progress | None = None, cancel: threading.Event | None = None
+        self,
+        request: Request,
+        progress: Progress | None = None,
+        cancel: threading.Event | None = None,
+        *,
+        await_verdicts: bool = True,
     ) -> FileReport:
-        """The report of a file; raises Cancelled, and catalog.UnknownTarget for hardware that no file describes."""
-        return _Run(self, request, progress or _silent, cancel or threading.Event()).report()
+        """The report of a file; raises Cancelled, and catalog.UnknownTarget for hardware that no file describes.
+
+        Without `await_verdicts`, a verdict that is not in the cache is left pending, for `verdict` to give.
+        """
+        run = _Run(self, request, progress or _silent, cancel or threading.Event())
+        run.await_verdicts = await_verdicts
+        return run.report()
+
+    def verdict(self, request: Request, name: str, line: int, cancel: threading.Event | None = None) -> Validation:
+        """The verdict on one target of a file; raises Cancelled."""
+        return _Run(self, request, _silent, cancel or threading.Event()).verdict(name, line)
 
     def lowered(self, request: Request, cancel: threading.Event | None = None) -> tuple[list[Lowered], list[Problem]]:
         """The IR programs of a file's targets, and why others are missing."""
@@ -144,6 +177,7 @@ class _Run:
         self.problems: list[Problem] = []
         self.source = _Clock()
         self.text = ""
+        self.await_verdicts = True
 
     def report(self) -> FileReport:
         """Every target's report."""
@@ -159,8 +193,22 @@ class _Run:
                 continue
             clock.stage_s["total"] = time.perf_counter() - start
             reports.append(msgspec.structs.replace(report, stage_s=clock.stage_s))
-        problems = list(dict.fromkeys(self.problems))
+        failed = [problem for report in reports if (problem := findings.disproved(report)) is not None]
+        problems = list(dict.fromkeys(self.problems + failed))
         return FileReport(path=self.request.path, problems=problems, targets=reports)
+
+    def verdict(self, name: str, line: int) -> Validation:
+        """The verdict on the target of that name and line."""
+        target = next((t for t in self.targets() if (t.name, t.line) == (name, line)), None)
+        if target is None:
+            return Validation(reason=f"expected {name} in line {line}, found another text")
+        clock = _Clock()
+        try:
+            traced = self.trace(target, self.locate(target), clock)
+        except TraceFailed as failure:
+            self.check()
+            return Validation(reason=str(failure))
+        return self.cached_verdict(traced.entry) or self.validate(target, traced, self.lower(traced, clock))
 
     def lowered(self) -> tuple[list[Lowered], list[Problem]]:
         programs: list[Lowered] = []
@@ -211,9 +259,16 @@ class _Run:
             located = self.locate(target)
             known = self.cached_report(target, located)
         if known is not None:
-            return known
+            return self.judged(target, known, located.trace, None, clock)
         traced = self.trace(target, located, clock)
         lowered = self.lower(traced, clock)
+        report = self.bounded(target, traced, lowered, hardware, clock)
+        return self.judged(target, report, traced.entry, (traced, lowered), clock)
+
+    def bounded(
+        self, target: Target, traced: Traced, lowered: Lowered, hardware: Hardware, clock: _Clock
+    ) -> TargetReport:
+        """The numbers of a lowered program, kept in the cache without a verdict."""
         self.enter("bounds")
         from sollens.analysis.bounds.assess import assess
 
@@ -225,6 +280,47 @@ class _Run:
         if traced.entry is not None:
             self.cache.put(self.report_key(target, traced.entry), report)
         return report
+
+    def judged(
+        self, target: Target, report: TargetReport, entry: str | None, known: tuple[Traced, Lowered] | None,
+        clock: _Clock,
+    ) -> TargetReport:  # fmt: skip
+        """The report with its verdict, from the cache or anew; pending where the caller does not wait for it."""
+        if not self.request.validate:
+            return report
+        with clock.stage("cache"):
+            verdict = self.cached_verdict(entry)
+        if verdict is None and not self.await_verdicts:
+            verdict = Validation(reason=VALIDATION_RUNS)
+        if verdict is None:
+            traced = known[0] if known else self.trace(target, self.locate(target), clock)
+            lowered = known[1] if known else self.lower(traced, clock)
+            self.enter("validate", target.name)
+            with clock.stage("validate"):
+                verdict = self.validate(target, traced, lowered)
+        return msgspec.structs.replace(report, validation=verdict)
+
+    def validate(self, target: Target, traced: Traced, lowered: Lowered) -> Validation:
+        """Run the program against the original; what goes wrong is a verdict too. Kept where it would be so again."""
+        try:
+            verdict = self.pipeline.agents.validate(
+                interpreter=self.request.interpreter, path=self.path, text=self.text, target=target, root=self.root,
+                deadline_s=self.request.deadline_s, memory_bytes=self.request.memory_bytes, lowered=lowered,
+                cancel=self.cancel,
+            )  # fmt: skip
+        except Exception as error:
+            self.check()
+            return Validation(reason=f"{type(error).__name__}: {error}: this is a bug of sollens, please report it")
+        self.check()
+        found = verdict.validation()
+        if found.mismatch is not None and Path(found.mismatch.file) != self.path:
+            found = msgspec.structs.replace(found, line=0)
+        if traced.entry is not None and verdict.code not in _PASSING:
+            self.cache.put(_verdict_key(traced.entry), found)
+        return found
+
+    def cached_verdict(self, entry: str | None) -> Validation | None:
+        return self.cache.get_as(_verdict_key(entry), Validation) if entry is not None else None
 
     def hardware_of(self, target: Target) -> str:
         """The chip's id; a pragma's unknown one is a problem and the request's is taken."""
@@ -258,7 +354,7 @@ class _Run:
 
     def report_key(self, target: Target, trace: str) -> str:
         """The cache name of a report; a trace's name stands for all that it was recorded from."""
-        settings = (self.hardware_of(target), self.request.precision, self.target_s_of(target), self.request.validate)
+        settings = (self.hardware_of(target), self.request.precision, self.target_s_of(target))
         return key("report", rules_version(), trace, *settings)
 
     def cached_report(self, target: Target, located: _Located) -> TargetReport | None:
@@ -299,12 +395,16 @@ class _Run:
     def enter(self, stage: str, what: str = "") -> None:
         """Report a stage; raises Cancelled."""
         self.check()
-        doing = {"source": "Reading", "trace": "Tracing", "lower": "Lowering", "bounds": "Bounding"}.get(stage, stage)
-        self.progress(stage, f"{doing} {what or self.path.name}")
+        self.progress(stage, f"{_DOING[stage]} {what or self.path.name}")
 
     def check(self) -> None:
         if self.cancel.is_set():
             raise Cancelled(str(self.path))
+
+
+def _verdict_key(trace: str) -> str:
+    """The cache name of a verdict; a trace's name stands for all that it was recorded from."""
+    return key("verdict", rules_version(*_VERDICT_RULES), trace)
 
 
 def _located(problem: Problem, path: Path, target: Target) -> Problem:

@@ -57,17 +57,51 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     time_s: float
 
 
+Element = bool | int | float | str
+
+
+class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The first element that differs: what the original gave, and what the loop program's statement gave.
+
+    Values that JSON has no number for (nan, infinities, complex numbers) are text. `line` is one of `file`.
+    """
+
+    tensor: str
+    index: list[int]
+    expected: Element
+    found: Element
+    statement: str = ""
+    operator: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+
+# The reason of a verdict that follows, and of one that nobody asked for.
+VALIDATION_RUNS = "validation is running"
+VALIDATION_OFF = "validation is off"
+
+
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the program behind the numbers was checked (bounds.md section 5)."""
+    """How far the program behind the numbers was checked (bounds.md section 5).
+
+    `sizes` are the twin's, by name or line:column; empty where the program ran as it is. Of a failed one, `line` and
+    `statement` are where it first differs from the original (line 0: in another file), `mismatch` has both values.
+    """
 
     status: Literal["validated", "by-kernel", "not-validated", "failed"] = "not-validated"
     sizes: dict[str, int] = {}
     max_rel_error: float | None = None
     reason: str = ""
-    # Of a failed one: the source line and the statement of the loop program where it first differs from the original.
     line: int = 0
     statement: str = ""
     seconds: float = 0.0
+    mismatch: Mismatch | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the verdict follows."""
+        return self.status == "not-validated" and self.reason == VALIDATION_RUNS
 
 
 class InverseRow(msgspec.Struct, frozen=True, kw_only=True):

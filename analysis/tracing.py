@@ -14,7 +14,9 @@ from sollens.analysis.trace.schema import Problem as TraceProblem
 from sollens.analysis.trace.schema import Trace, from_json
 
 if TYPE_CHECKING:
-    from sollens.analysis.trace.host import AgentHost
+    from sollens.analysis.lower.lower import Lowered
+    from sollens.analysis.trace.host import AgentHost, TraceRequest
+    from sollens.analysis.validate.verdict import Verdict
 
 
 class TraceFailed(Exception):
@@ -83,18 +85,32 @@ class Agents:
         memory_bytes: int, cancel: threading.Event,
     ) -> Traced:  # fmt: skip
         """Record a target's trace; raises TraceFailed."""
-        from sollens.analysis.trace.host import TraceRequest
-
-        reply = self.host(interpreter).trace(
-            TraceRequest(
-                path=str(path), text=text, target=agent_target(target), paths=[str(root)] if root else [],
-                deadline_s=deadline_s, memory_bytes=memory_bytes,
-            ),
-            cancel=cancel,
-        )  # fmt: skip
+        request = _request(path, text, target, root, deadline_s, memory_bytes)
+        reply = self.host(interpreter).trace(request, cancel=cancel)
         if reply.trace is None:
             raise TraceFailed([in_file(problem, path, target) for problem in reply.problems])
         return Traced(reply.trace)
+
+    def validate(
+        self, *, interpreter: str, path: Path, text: str, target: Target, root: Path | None, deadline_s: float,
+        memory_bytes: int, lowered: Lowered, cancel: threading.Event,
+    ) -> Verdict:  # fmt: skip
+        """Run the lowered program of a target, or its twin, against the original."""
+        from sollens.analysis.validate.validate import validate
+
+        request = _request(path, text, target, root, deadline_s, memory_bytes)
+        return validate(self.host(interpreter), request, lowered, cancel=cancel)
+
+
+def _request(
+    path: Path, text: str, target: Target, root: Path | None, deadline_s: float, memory_bytes: int
+) -> TraceRequest:
+    from sollens.analysis.trace.host import TraceRequest
+
+    return TraceRequest(
+        path=str(path), text=text, target=agent_target(target), paths=[str(root)] if root else [],
+        deadline_s=deadline_s, memory_bytes=memory_bytes,
+    )  # fmt: skip
 
 
 def in_file(problem: TraceProblem, path: Path, target: Target) -> Problem:

@@ -3,6 +3,7 @@
 A message is a 4-byte big-endian length and JSON. Requests are {"id", "method", "params"}:
 
     analyse       params of pipeline.Request        result: FileReport, after {"id", "progress": {"stage", "message"}}
+    validate      {"request", "name", "line"}       result: Validation of that target of the file
     ir, einsum    the same, einsum also "format"    result: {"text", "problems"}
     warm          {"interpreter"}                   result: {}  (the interpreter's agent has started)
     cancel        {"id"}                            ends that request with the error "cancelled"
@@ -13,6 +14,11 @@ A message is a 4-byte big-endian length and JSON. Requests are {"id", "method", 
 Answers are {"id", "result"} or {"id", "error": {"code", "message"}}, in any order, each written whole. A request
 without id is answered with nothing. While an analysis runs, its stage is repeated every two seconds: silence means
 that the worker is stuck.
+
+Where an analysis asks to validate and a verdict is not in the cache, the result comes with the numbers and
+"validation is running" as the target's reason; for each such target {"id", "update": FileReport} follows with its
+verdict, unless the request is cancelled meanwhile. Verdicts are worked out one at a time by a second worker
+(`validator.py`; option --low-priority), so that they delay no numbers.
 """
 
 from __future__ import annotations
@@ -23,22 +29,31 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, BinaryIO
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from sollens.analysis.channel import Channel
+from sollens.analysis.report import FileReport, Validation
+from sollens.analysis.validator import Task, Validator
 
 if TYPE_CHECKING:
     from sollens.analysis.pipeline import Pipeline, Request
 
 _THREADS = 2
 _HEARTBEAT_S = 2.0
-_LONGEST_MESSAGE = 2**30
-# What an analysis needs, imported while nobody waits.
+_LOW_PRIORITY = 10
+# What an analysis needs, and what a verdict needs, imported while nobody waits.
 _WARM = (
     "sollens.analysis.lower.lower", "sollens.analysis.lower.registry", "sollens.analysis.einsum.lift",
     "sollens.analysis.bounds.assess", "sollens.hardware.catalog",
+)  # fmt: skip
+_WARM_VERDICTS = (
+    "sollens.analysis.lower.lower", "sollens.analysis.lower.registry", "sollens.analysis.validate.validate",
+    "sollens.analysis.execute.compiled.executor",
 )  # fmt: skip
 
 
@@ -56,35 +71,14 @@ class _Warm(msgspec.Struct, frozen=True):
     interpreter: str
 
 
+class _Validate(msgspec.Struct, frozen=True):
+    request: msgspec.Raw
+    name: str
+    line: int
+
+
 class _Format(msgspec.Struct, frozen=True):
     format: str = "text"
-
-
-class Channel:
-    """Length-prefixed JSON over two binary streams; writes are whole and may come from any thread."""
-
-    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
-        self._source = source
-        self._sink = sink
-        self._lock = threading.Lock()
-
-    def read(self) -> bytes | None:
-        """The next message's body, None at the end of the stream or where it is cut short."""
-        head = self._source.read(4)
-        if len(head) < 4:
-            return None
-        length = int.from_bytes(head, "big")
-        if length > _LONGEST_MESSAGE:
-            return None
-        body = self._source.read(length)
-        return body if len(body) == length else None
-
-    def write(self, message: object) -> None:
-        """Send a message; a reader that has gone is no error, the end of stdin follows."""
-        body = msgspec.json.encode(message)
-        with self._lock, contextlib.suppress(OSError, ValueError):
-            self._sink.write(len(body).to_bytes(4, "big") + body)
-            self._sink.flush()
 
 
 class _Job:
@@ -92,6 +86,8 @@ class _Job:
 
     def __init__(self, channel: Channel, request_id: int | None) -> None:
         self.cancel = threading.Event()
+        # Of an analysis: what was asked for, with the text that was analysed.
+        self.request: Request | None = None
         self._channel = channel
         self._id = request_id
         self._stage = ("wait", "Waiting for its turn")
@@ -112,18 +108,54 @@ class _Job:
             self.progress(*self._stage)
 
 
+class _Verdicts:
+    """The verdicts that a report still lacks: each is sent as an update of it."""
+
+    def __init__(self, channel: Channel, request_id: int, report: FileReport, ended: Callable[[], None]) -> None:
+        self._channel = channel
+        self._id = request_id
+        self._report = report
+        self._ended = ended
+        self._waiting = [n for n, target in enumerate(report.targets) if target.validation.is_pending]
+
+    def submit(self, validator: Validator, request: Request, cancel: threading.Event) -> None:
+        """Ask for them all."""
+        for n in tuple(self._waiting):
+            target = self._report.targets[n]
+            done = partial(self._take, n)
+            validator.submit(Task(request=request, name=target.name, line=target.line, cancel=cancel, done=done))
+        if not self._waiting:
+            self._ended()
+
+    def _take(self, number: int, verdict: Validation | None) -> None:
+        from sollens.analysis.findings import validated
+
+        self._waiting.remove(number)
+        if verdict is not None:
+            self._report = validated(self._report, number, verdict)
+            self._channel.write({"id": self._id, "update": self._report})
+        if not self._waiting:
+            self._ended()
+
+
 class Worker:
     """Reads requests until shutdown or the end of its input."""
 
-    def __init__(self, channel: Channel, pipeline: Pipeline | None = None) -> None:
+    def __init__(
+        self, channel: Channel, pipeline: Pipeline | None = None, *, validator: Validator | None = None,
+        warm: Sequence[str] = _WARM,
+    ) -> None:  # fmt: skip
         self._channel = channel
         self._pipeline = pipeline
+        self._validator = validator or Validator()
+        self._imports = warm
         self._pipeline_lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_THREADS, "analysis")
         self._jobs: dict[int, _Job] = {}
         self._jobs_lock = threading.Lock()
         self._work: Mapping[str, Callable[[msgspec.Raw, _Job], object]] = {
             "analyse": self._analyse,
+            "validate": self._validate,
             "ir": self._ir,
             "einsum": self._einsum,
             "warm": self._warm,
@@ -146,6 +178,7 @@ class Worker:
             for job in self._jobs.values():
                 job.cancel.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._validator.close()
         if self._pipeline is not None:
             self._pipeline.close()
 
@@ -181,10 +214,16 @@ class Worker:
         from sollens.analysis.pipeline import Cancelled
         from sollens.hardware.catalog import UnknownTarget
 
+        follows = False
         try:
             if job.cancel.is_set():
                 raise Cancelled
-            self._answer(message.id, self._work[message.method](message.params, job))
+            result = self._work[message.method](message.params, job)
+            self._answer(message.id, result)
+            if message.id is not None and job.request is not None and isinstance(result, FileReport):
+                follows = True
+                verdicts = _Verdicts(self._channel, message.id, result, partial(self._forget, message.id))
+                verdicts.submit(self._validator, job.request, job.cancel)
         except Cancelled:
             self._error(message.id, "cancelled", "cancelled")
         except UnknownTarget as error:
@@ -198,9 +237,12 @@ class Worker:
             )
         finally:
             job.end()
-            if message.id is not None:
-                with self._jobs_lock:
-                    self._jobs.pop(message.id, None)
+            if message.id is not None and not follows:
+                self._forget(message.id)
+
+    def _forget(self, request_id: int) -> None:
+        with self._jobs_lock:
+            self._jobs.pop(request_id, None)
 
     def _answer(self, request_id: int | None, result: object) -> None:
         if request_id is not None:
@@ -213,7 +255,14 @@ class Worker:
     # --- methods ---
 
     def _analyse(self, params: msgspec.Raw, job: _Job) -> object:
-        return self.pipeline.analyse(_request(params), job.progress, job.cancel)
+        from sollens.analysis.pipeline import with_text
+
+        job.request = with_text(_request(params))
+        return self.pipeline.analyse(job.request, job.progress, job.cancel, await_verdicts=False)
+
+    def _validate(self, params: msgspec.Raw, job: _Job) -> object:
+        asked = msgspec.json.decode(params, type=_Validate)
+        return self.pipeline.verdict(_request(asked.request), asked.name, asked.line, job.cancel)
 
     def _ir(self, params: msgspec.Raw, job: _Job) -> object:
         text, problems = self.pipeline.ir(_request(params), job.cancel)
@@ -235,7 +284,7 @@ class Worker:
         return {"entries": before.entries, "bytes": before.bytes}
 
     def _warm_up(self) -> None:
-        for name in _WARM:
+        for name in self._imports:
             try:
                 importlib.import_module(name)
             except ImportError as error:
@@ -257,7 +306,12 @@ def main() -> None:
     protocol: Any = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    Worker(Channel(sys.stdin.buffer, protocol)).run()
+    warm = _WARM
+    if "--low-priority" in sys.argv[1:]:
+        warm = _WARM_VERDICTS
+        if hasattr(os, "nice"):
+            os.nice(_LOW_PRIORITY)
+    Worker(Channel(sys.stdin.buffer, protocol), warm=warm).run()
     # Threads of cancelled analyses may still run; nobody waits for them.
     sys.stderr.flush()
     os._exit(0)

@@ -12,7 +12,16 @@ from sollens.analysis.bounds.rows import line_rows, module_rows
 from sollens.analysis.einsum.lift import Einsum, EinsumGraph, lift
 from sollens.analysis.einsum.scopes import Scope, Scopes
 from sollens.analysis.lower.lower import Lowered
-from sollens.analysis.report import Confidence, Finding, Resource, TargetReport, Times, Traffic, Validation
+from sollens.analysis.report import (
+    VALIDATION_OFF,
+    Confidence,
+    Finding,
+    Resource,
+    TargetReport,
+    Times,
+    Traffic,
+    Validation,
+)
 from sollens.analysis.trace.schema import Trace
 from sollens.hardware.target import Target
 from sollens.hardware.units import format_ratio, format_seconds
@@ -79,7 +88,7 @@ def report_of(
         limit=fused.limit,
         confidence=confidence,
         partial=partial,
-        validation=Validation(reason="this version does not run the program yet"),
+        validation=Validation(reason=VALIDATION_OFF),
         inverse=goal,
         modules=module_rows(trace, scopes, target, unfused.of),
         lines=line_rows(trace, scopes, target, unfused.of, path),

@@ -14,7 +14,8 @@ import pytest
 from canned import SOURCE, FakeAgents
 from sollens.analysis.cache import Cache
 from sollens.analysis.pipeline import Pipeline
-from sollens.analysis.worker import Channel, Worker
+from sollens.analysis.channel import Channel
+from sollens.analysis.worker import Worker
 
 
 class Client:
