@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Measured times over our bounds, for every KernelBench problem with a published timing; results/violations.json and .md.
+"""Measured times over our bounds, for every KernelBench problem with a published timing; results/violations.json and
+.md.
 
     python benchmarks/violations.py --root /path/to/KernelBench
 
-`--root` is the repository itself: its `KernelBench/level*` hold the problems, its `results/timing` the measurements. A measured
-minimum below a bound is a violation: a bug of ours. Timings belong to the revision of the problem files that they were made with;
-the problems here are those of the checkout, and its revision is written beside the results. Nothing of a problem's text is written.
+`--root` is the repository itself: its `KernelBench/level*` hold the problems, its `results/timing` the measurements.
+A measured
+minimum below a bound is a violation: a bug of ours. Timings belong to the revision of the problem files that they
+were made with;
+the problems here are those of the checkout, and its revision is written beside the results. Nothing of a problem's
+text is written.
 """
 
 from __future__ import annotations
@@ -79,8 +83,8 @@ def compared(pipeline: Pipeline, options: argparse.Namespace, board: str) -> lis
                     measured_s = timing["min"] / 1e3
                     rows.append(
                         {
-                            "board": board, "run": KINDS[kind], "level": level, "name": path.stem, "measured_s": measured_s,
-                            "limit": bound["limit"], "ratio": {name: measured_s / bound[name] for name in FIDELITIES},
+                            "board": board, "run": KINDS[kind], "level": level, "name": path.stem,
+                            "measured_s": measured_s, "limit": bound["limit"], "ratio": {name: measured_s / bound[name] for name in FIDELITIES},
                         }
                     )  # fmt: skip
     return rows
@@ -94,7 +98,8 @@ def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "board": board, "run": run, "level": level, "problems": len(group),
-            "geometric_mean": {n: math.exp(sum(math.log(r["ratio"][n]) for r in group) / len(group)) for n in FIDELITIES},
+            "geometric_mean": {n: math.exp(sum(math.log(r["ratio"][n]) for r in group) / len(group))
+                               for n in FIDELITIES},
             "closest": min(group, key=lambda r: r["ratio"]["fused_s"])["name"],
             "smallest": min(r["ratio"]["fused_s"] for r in group),
             "violations": [r["name"] for r in group if r["ratio"]["fused_s"] < 1],
@@ -109,7 +114,8 @@ def markdown(document: dict[str, Any]) -> str:
     lines = [
         f"Measured minimum / bound over KernelBench at {document['revision'][:12]}, with the timings of that checkout.",
         "",
-        "| board | run | level | problems | violations | measured / fused (geomean) | smallest | measured / unfused | below unfused |",
+        "| board | run | level | problems | violations | measured / fused (geomean) | smallest | measured / unfused "
+        "| below unfused |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for s in document["summary"]:
@@ -119,7 +125,9 @@ def markdown(document: dict[str, Any]) -> str:
             f"| {format_ratio(means['fused_s'])} | {format_ratio(s['smallest'])} ({s['closest']}) "
             f"| {format_ratio(means['unfused_s'])} | {s['faster_than_unfused']} |"
         )
-    lines += ["", *(f"- violated on {s['board']}, {s['run']}: {', '.join(s['violations'])}" for s in document["summary"] if s["violations"])]
+    for s in document["summary"]:
+        if s["violations"]:
+            lines += ["", f"- violated on {s['board']}, {s['run']}: {', '.join(s['violations'])}"]
     return "\n".join(lines) + "\n"
 
 
