@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+
 from sollens.analysis.report import Problem
 
 _ASK = """

@@ -1,7 +1,7 @@
 """The result of an analysis: plain data in SI units, what `sollens check --format json` prints and the server shows.
 
-The JSON names are a contract with scripts: keys may be added, never renamed. Not yet computed values are None. Encode with msgspec
-(`encode`, `decode`). Lines are 1-based, columns 0-based UTF-8 bytes as `ast` has them.
+The JSON names are a contract with scripts: keys may be added, never renamed. Not yet computed values are None. Encode
+with msgspec (`encode`, `decode`). Lines are 1-based, columns 0-based UTF-8 bytes as `ast` has them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the roofline: `name` is "memory", "vector" or "matmul:<pipe>"; amount in bytes or FLOP, peak per second."""
+    """One row of the roofline: `name` is "memory", "vector" or "matmul:<pipe>"; amount in bytes or FLOP, peak per
+    second.
+    """
 
     name: str
     amount: float
@@ -141,8 +143,8 @@ class ModuleRow(msgspec.Struct, frozen=True, kw_only=True):
 class LineRow(msgspec.Struct, frozen=True, kw_only=True):
     """A source line of this file, bounded as one fused kernel; `share` of the sum of all lines' times.
 
-    `count`: how often the line ran. `kind`: "op" for lines of code, "module" for the line of `__init__` that builds a sub-module,
-    "total" for class and def headers.
+    `count`: how often the line ran. `kind`: "op" for lines of code, "module" for the line of `__init__` that builds a
+    sub-module, "total" for class and def headers.
     """
 
     line: int

@@ -84,7 +84,8 @@ def compared(pipeline: Pipeline, options: argparse.Namespace, board: str) -> lis
                     rows.append(
                         {
                             "board": board, "run": KINDS[kind], "level": level, "name": path.stem,
-                            "measured_s": measured_s, "limit": bound["limit"], "ratio": {name: measured_s / bound[name] for name in FIDELITIES},
+                            "measured_s": measured_s, "limit": bound["limit"],
+                            "ratio": {name: measured_s / bound[name] for name in FIDELITIES},
                         }
                     )  # fmt: skip
     return rows

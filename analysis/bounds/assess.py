@@ -10,7 +10,7 @@ from sollens.analysis.bounds.precision import pipe_policy
 from sollens.analysis.bounds.roofline import Roofline, roofline
 from sollens.analysis.bounds.rows import line_rows, module_rows
 from sollens.analysis.einsum.lift import Einsum, EinsumGraph, lift
-from sollens.analysis.einsum.scopes import Scope, Scopes
+from sollens.analysis.einsum.scopes import Scopes
 from sollens.analysis.lower.lower import Lowered
 from sollens.analysis.report import (
     VALIDATION_OFF,
@@ -92,7 +92,7 @@ def report_of(
         inverse=goal,
         modules=module_rows(trace, scopes, target, unfused.of),
         lines=line_rows(trace, scopes, target, unfused.of, path),
-        findings=precision_findings(trace, graph, whole, fused, target, precision),
+        findings=precision_findings(trace, graph, fused, target, precision),
         stage_s={},
         hardware=target.id,
         precision=precision,
@@ -140,7 +140,7 @@ def shapes(trace: Trace) -> list[str]:
 
 
 def precision_findings(
-    trace: Trace, graph: EinsumGraph, whole: Scope, fused: Roofline, target: Target, precision: str
+    trace: Trace, graph: EinsumGraph, fused: Roofline, target: Target, precision: str
 ) -> list[Finding]:
     """What TF32 and 16-bit matmuls would give, when the written precision limits the program."""
     if precision != "as-written" or fused.time_s <= 0:
@@ -151,8 +151,8 @@ def precision_findings(
         other = roofline(Scopes(graph, pipe_policy(policy, trace.settings)).whole(), target)
         if other.time_s * PRECISION_GAIN < best:
             message = (
-                f"{trace.name}: {says} lowers the bound from {format_seconds(fused.time_s)} to {format_seconds(other.time_s)} "
-                f"({format_ratio(fused.time_s / other.time_s)})"
+                f"{trace.name}: {says} lowers the bound from {format_seconds(fused.time_s)} to "
+                f"{format_seconds(other.time_s)} ({format_ratio(fused.time_s / other.time_s)})"
             )
             saves = fused.time_s - other.time_s
             findings.append(
@@ -166,5 +166,4 @@ def precision_findings(
                 )
             )
             best = other.time_s
-    del whole
     return findings

@@ -9,14 +9,10 @@ from sollens.hardware.target import Target
 
 # Vector dtypes as the hardware files name them.
 _VECTOR_NAMES = {
-    "f64": "float64", "c128": "float64", "f32": "float32", "c64": "float32", "f16": "float16", "bf16": "bfloat16", "c32": "float16",
-    "i64": "int64", "u64": "int64", "i32": "int32", "u32": "int32", "i16": "int16", "u16": "int16", "i8": "int8", "u8": "uint8",
-    "bool": "bool", "i4": "int8", "u4": "uint8",
+    "f64": "float64", "c128": "float64", "f32": "float32", "c64": "float32", "f16": "float16", "bf16": "bfloat16",
+    "c32": "float16", "i64": "int64", "u64": "int64", "i32": "int32", "u32": "int32", "i16": "int16", "u16": "int16",
+    "i8": "int8", "u8": "uint8", "bool": "bool", "i4": "int8", "u4": "uint8",
 }  # fmt: skip
-
-# A complex product takes at least three real ones.
-COMPLEX_FACTOR = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

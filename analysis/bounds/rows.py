@@ -115,7 +115,9 @@ def _frames(trace: Trace, einsum: Einsum, ours: Callable[[str], bool]) -> list[i
 
 
 def _runs(trace: Trace, ours: Callable[[str], bool]) -> dict[int, int]:
-    """How often each line ran: as often as the rarest operator call on it (one expression may call an operator twice)."""
+    """How often each line ran: as often as the rarest operator call on it (one expression may call an operator
+    twice).
+    """
     calls: Counter[tuple[int, int, int, str]] = Counter()
     for op in trace.ops:
         if op.span >= 0:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+
 from sollens.analysis.execute.storage import Array
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from canned import SOURCE, FakeAgents
+
 from sollens.analysis import cli, pipeline
 from sollens.analysis.cache import Cache
 from sollens.analysis.interpreter import choose
@@ -166,8 +167,8 @@ def test_ir_and_einsum_print_programs_and_problems_apart(capsys: pytest.CaptureF
 
 def test_cache_info_and_clear(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "check", write("a.py"))
-    assert "3 entries" in run(capsys, "cache", "info")[1]
-    assert "removed 3 entries" in run(capsys, "cache", "clear")[1]
+    assert "4 entries" in run(capsys, "cache", "info")[1]
+    assert "removed 4 entries" in run(capsys, "cache", "clear")[1]
     assert Cache().info().entries == 0
     run(capsys, "check", "--no-cache", "a.py")
     assert Cache().info().entries == 0

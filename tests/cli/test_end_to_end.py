@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from sollens.analysis.cache import Cache
 from sollens.analysis.pipeline import Cancelled, Pipeline, Request
 from sollens.analysis.report import FileReport

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from sollens.analysis.execute import reference
 from sollens.analysis.execute.errors import MissingInput, NotExecutable, OutOfBounds, TooLarge
 from sollens.analysis.ir.affine import at_least, const, dim, within

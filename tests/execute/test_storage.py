@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from sollens.analysis.execute import special
 from sollens.analysis.execute.scalar_table import _TABLE
 from sollens.analysis.execute.storage import store

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from sollens.hardware import catalog
 from sollens.hardware.target import UnknownPipe
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from sollens.hardware import catalog
 from sollens.hardware.target import Peak, Target
 

@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sollens.hardware import units
 
 TIMES = st.floats(min_value=1e-12, max_value=1e5)
@@ -127,6 +128,14 @@ def test_a_shown_bound_is_never_above_the_bound(seconds: float) -> None:
     shown = units.parse_seconds(units.format_bound_seconds(seconds).removeprefix("≥ "))
     assert shown <= seconds * (1 + 1e-12)
     assert shown == pytest.approx(seconds, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [(0.0, "0"), (3e-7, "3e-7"), (3.2e-7, "4e-7"), (9.5e-8, "1e-7"), (0.02, "2e-2"), (math.inf, "∞")],
+)
+def test_a_relative_error_is_shown_with_one_digit_rounded_up(error: float, shown: str) -> None:
+    assert units.format_error(error) == shown
 
 
 @given(TIMES, TIMES)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf, prod
 
 from hypothesis import strategies as st
+
 from sollens.analysis.ir.affine import Affine, Constraint, FloorDiv, dim, within
 from sollens.analysis.ir.nodes import (
     Apply,

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from sollens.analysis.ir.affine import Affine, Constraint, at_least, dim, equals, less
 
+from sollens.analysis.ir.affine import Affine, Constraint, at_least, dim, equals, less
 from tests.ir.strategies import NAMES, affines, constraints, is_canonical
 
 BOX = {"i": 4, "j": 3, "k": 5}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from sollens.analysis.execute import reference
 from sollens.analysis.execute.storage import store
 from sollens.analysis.ir.calls import CALLS

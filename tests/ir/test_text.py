@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from sollens.analysis.ir.affine import Affine, Constraint
 from sollens.analysis.ir.nodes import Declaration, Dim, Literal, Program, Statement
 from sollens.analysis.ir.text_expression import Cursor
 from sollens.analysis.ir.text_parse import parse
 from sollens.analysis.ir.text_print import affine_text, constraint_text, to_text
 from sollens.analysis.ir.text_tokens import LIMITS, Limits, TextProblem, lines
-
 from tests.ir.strategies import NAMES, affines, constraints, programs
 
 GOLDEN = Path(__file__).parent / "golden"

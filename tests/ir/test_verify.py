@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from sollens.analysis.execute import reference
 from sollens.analysis.execute.errors import NotExecutable, OutOfBounds, TooLarge
 from sollens.analysis.execute.storage import store
@@ -18,7 +19,6 @@ from sollens.analysis.ir.tensors import tensor_types
 from sollens.analysis.ir.text_parse import parse
 from sollens.analysis.ir.text_print import to_text
 from sollens.analysis.ir.verify import IrProblem, WorkLimits, verify
-
 from tests.ir.strategies import affines, constraints, programs
 
 

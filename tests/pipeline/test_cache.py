@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from sollens.analysis.cache import Cache, closure_digests, default_folder, key, unchanged
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from canned import SOURCE, FakeAgents
+
 from sollens.analysis import cache as caches
 from sollens.analysis.cache import Cache
 from sollens.analysis.pipeline import Cancelled, Pipeline, Request

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from canned import SOURCE, FakeAgents
+
 from sollens.analysis.cache import Cache
-from sollens.analysis.pipeline import Pipeline
 from sollens.analysis.channel import Channel
+from sollens.analysis.pipeline import Pipeline
 from sollens.analysis.worker import Worker
 
 

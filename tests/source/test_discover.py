@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from sollens.analysis.source import project
 from sollens.analysis.source.discover import discover
 from sollens.analysis.source.model import TensorSpec

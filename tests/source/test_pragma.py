@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sollens.analysis.source.model import DictSpec, ListSpec, TensorSpec, TupleSpec
 from sollens.analysis.source.pragma import PragmaError, parse
 from sollens.analysis.trace.schema import DTYPE_BITS
