@@ -345,7 +345,7 @@ def test_a_run_can_be_stopped() -> None:
 
     program = program_of(tuple(Statement(name=n, dtype="f32", dims=(), body=Literal(1.0)) for n in "abc"))
     with pytest.raises(Stopped):
-        run(program, {}, limits=Limits(stop=stop))
+        run(program, {}, limits=Limits(stop=stop), want="abc")
 
 
 def test_problems_are_named() -> None:

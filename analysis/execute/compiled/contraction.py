@@ -21,38 +21,41 @@ LEAST_POINTS = 1 << 20
 """Smaller sums of products are left to loops."""
 LEAST_REUSE = 6
 """How often each element must be used for ordering the factors to pay."""
-PACKED_BYTES = 1 << 28
+PACKED_BYTES = 1 << 26
 """A factor that is larger is made in pieces."""
 CHUNK = "first of the chunk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One factor as statements whose result is ordered (batch, rows, summed), or (batch, summed, rows)."""
+    """One factor as statements whose result is ordered (batch, outer, own, summed), or (batch, outer, summed, own).
 
-    rows_first: Statement
+    `guarded`: its guard makes some elements 0. `chunked`: it has the dim along which the product is made in pieces.
+    """
+
+    own_first: Statement
     summed_first: Statement
+    outer: int
+    own: int
     guarded: bool
+    chunked: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contraction:
-    """A batched matrix product, made in `chunks` along the first dim of `order`.
+    """A batched matrix product of `rows` (batch, 1, own, summed) and `columns` (batch, outer, own, summed).
 
-    `order` names the own dims as the product has them: batch, rows, columns. Extents are of one chunk; the side (or
-    both sides) that has the chunked dim reads at an offset, the value of `CHUNK`.
+    `order` names the result's dims as the product has them: batch, outer, rows, columns. It is made in `chunks` along
+    the first of them: extents are of one chunk, which starts at the value of `CHUNK`.
     """
 
-    left: Side
-    right: Side
+    rows: Side
+    columns: Side
     dtype: str
     batch: int
-    rows: int
-    columns: int
     summed: int
     order: tuple[Dim, ...]
     chunks: int
-    both_chunked: bool
 
 
 def find(node: Statement, dtypes: Mapping[str, str]) -> Contraction | None:
@@ -72,52 +75,89 @@ def find(node: Statement, dtypes: Mapping[str, str]) -> Contraction | None:
     over = frozenset(d.name for d in node.reduction.dims)
     if over - (in_left & in_right) or loops - in_left - in_right or not over:
         return None
-    guards: tuple[list[Constraint], list[Constraint]] = ([], [])
-    for c in node.guard:
-        names = c.expr.names & loops
-        if names <= in_left:
-            guards[0].append(c)
-        elif names <= in_right:
-            guards[1].append(c)
-        else:
-            return None
+    if (guards := _assigned(node.guard, in_left, in_right, loops)) is None:
+        return None
     batch = [d for d in node.dims if d.name in in_left & in_right]
-    rows = [d for d in node.dims if d.name in in_left - in_right]
-    columns = [d for d in node.dims if d.name in in_right - in_left]
-    summed = list(node.reduction.dims)
-    b, m, n, k = (prod(d.extent for d in dims) for dims in (batch, rows, columns, summed))
+    alone = [d for d in node.dims if d.name not in in_left & in_right]
+    parts = _arranged(alone, in_left)
+    if parts is None:
+        return None
+    outer, rows, columns = parts
+    b, m, n, k = (prod(d.extent for d in dims) for dims in (batch, rows, outer + columns, node.reduction.dims))
     if min(m, n) < min(4, LEAST_REUSE) or points < LEAST_REUSE * b * (m * k + k * n + m * n):
         return None
-    itemsize = 8 if dtype == "f64" else 4
-    order = (*batch, *rows, *columns)
-    chunks = 1
-    if order and b * max(m * k, k * n) * itemsize > PACKED_BYTES:
-        wanted = -(-b * max(m * k, k * n) * itemsize // PACKED_BYTES)
-        chunks = next(c for c in range(min(wanted, order[0].extent), order[0].extent + 1) if order[0].extent % c == 0)
-    chunked = order[0].name if chunks > 1 else None
+    order = (*batch, *outer, *rows, *columns)
+    chunks = _pieces(b * max(m * k, k * n) * (8 if dtype == "f64" else 4), order[0].extent)
+    cut = order[0].name if chunks > 1 else ""
+    short = [d if d.name != cut else Dim(name=d.name, extent=d.extent // chunks) for d in order]
 
-    def side(body: Expr, guard: list[Constraint], own: list[Dim]) -> Side:
+    def size(*dims: Dim) -> int:
+        return prod(d.extent for d in short if d.name in {e.name for e in dims})
+
+    def side(body: Expr, guard: tuple[Constraint, ...], above: list[Dim], own: list[Dim]) -> Side:
         def packed(*dims: Dim) -> Statement:
-            statement = Statement(name=node.name, dtype=dtype, dims=dims, body=body, guard=tuple(guard))
-            return _chunk(statement, chunked, chunks) if chunked in {d.name for d in dims} else statement
+            statement = Statement(name=node.name, dtype=dtype, dims=dims, body=body, guard=guard)
+            return _chunk(statement, cut, chunks) if cut in {d.name for d in dims} else statement
 
+        assert node.reduction is not None
+        first, over = (*batch, *above), node.reduction.dims
         return Side(
-            rows_first=packed(*batch, *own, *summed), summed_first=packed(*batch, *summed, *own), guarded=bool(guard)
-        )
+            own_first=packed(*first, *own, *over), summed_first=packed(*first, *over, *own),
+            outer=size(*above), own=size(*own), guarded=bool(guard), chunked=cut in {d.name for d in (*first, *own)},
+        )  # fmt: skip
 
-    shorter = {order[0].name: order[0].extent // chunks} if order else {}
-    order = tuple(Dim(name=d.name, extent=shorter.get(d.name, d.extent)) for d in order)
-    b, m = (prod(shorter.get(d.name, d.extent) for d in dims) for dims in (batch, rows))
+    one, other = (left, guards[0]), (right, guards[1])
+    if rows[0].name not in in_left:
+        one, other = other, one
     return Contraction(
-        left=side(left, guards[0], rows), right=side(right, guards[1], columns), dtype=dtype,
-        batch=b, rows=m, columns=n, summed=k, order=order, chunks=chunks, both_chunked=bool(batch),
+        rows=side(*one, [], rows), columns=side(*other, outer, columns), dtype=dtype, batch=size(*batch), summed=k,
+        order=tuple(short), chunks=chunks,
     )  # fmt: skip
 
 
-def _chunk(node: Statement, name: str | None, chunks: int) -> Statement:
+def _assigned(
+    guard: tuple[Constraint, ...], left: frozenset[str], right: frozenset[str], loops: frozenset[str]
+) -> tuple[tuple[Constraint, ...], tuple[Constraint, ...]] | None:
+    """Each constraint to a factor that has its dims."""
+    on_left = tuple(c for c in guard if c.expr.names & loops <= left)
+    rest = tuple(c for c in guard if c not in on_left)
+    return (on_left, rest) if all(c.expr.names & loops <= right for c in rest) else None
+
+
+def _arranged(dims: list[Dim], left: frozenset[str]) -> tuple[list[Dim], list[Dim], list[Dim]] | None:
+    """Outer, row and column dims in the result's order if that can be: `images, channels, places` of a convolution."""
+    runs: list[list[Dim]] = []
+    for d in dims:
+        if runs and (runs[-1][0].name in left) == (d.name in left):
+            runs[-1].append(d)
+        else:
+            runs.append([d])
+    match runs:
+        case [rows, columns]:
+            return [], rows, columns
+        case [outer, rows, columns]:
+            return outer, rows, columns
+        case [first, *_] if len(runs) > 3:
+            of_first = first[0].name in left
+            return (
+                [],
+                [d for d in dims if (d.name in left) == of_first],
+                [d for d in dims if (d.name in left) != of_first],
+            )
+        case _:
+            return None
+
+
+def _pieces(size_bytes: int, extent: int) -> int:
+    """Into how many equal pieces an extent is cut so that each takes few bytes."""
+    wanted = min(-(-size_bytes // PACKED_BYTES), extent)
+    return next(c for c in range(max(1, wanted), extent + 1) if extent % c == 0)
+
+
+def _chunk(node: Statement, name: str, chunks: int) -> Statement:
     """A part of the statement along one dim, from an offset on that is known later."""
     dims = tuple(Dim(name=d.name, extent=d.extent // chunks if d.name == name else d.extent) for d in node.dims)
-    moved = substitute(node, {str(name): dim(str(name)) + dim(CHUNK)})
+    moved = substitute(node, {name: dim(name) + dim(CHUNK)})
     return Statement(name=node.name, dtype=node.dtype, dims=dims, body=moved.body, guard=moved.guard)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from sollens.analysis.execute.compiled.contraction import LEAST_POINTS, PACKED_BYTES
 from sollens.analysis.execute.compiled.emit import held_dtype
 from sollens.analysis.execute.compiled.flatten import effective_points
 from sollens.analysis.execute.errors import TooLarge
@@ -97,6 +98,13 @@ def check(
         raise TooLarge(f"{name}: {peak} bytes at once, the limit is {limits.max_bytes}")
 
 
+def _scratch(node: Statement) -> int:
+    """What a sum may take beside its result when it is made as a matrix product."""
+    if node.reduction is None or node.reduction.kind != "sum" or effective_points(node) < LEAST_POINTS:
+        return 0
+    return 8 * prod(node.shape) + 2 * PACKED_BYTES
+
+
 def _bytes(kind: TensorType) -> int:
     return prod(kind.shape) * held_dtype(kind.dtype).itemsize
 
@@ -115,7 +123,9 @@ def _peak(
             case Branch():
                 inside = max(_peak(side, types, kept | {m for r in node.results for m in (r.then, r.otherwise)})
                              for side in (node.then, node.otherwise))  # fmt: skip
-            case Statement() | Call():
+            case Statement():
+                inside = _scratch(node)
+            case Call():
                 pass
         peak = max(peak, alive + inside)
         alive -= sum(_bytes(types[n]) for n in gone)

@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 
 from sollens.analysis.execute.compiled import fallback
-from sollens.analysis.execute.compiled.contraction import CHUNK, Side
+from sollens.analysis.execute.compiled.contraction import CHUNK, Contraction, Side
 from sollens.analysis.execute.compiled.emit import held_dtype
 from sollens.analysis.execute.compiled.estimate import Limits, Stopped, check, loop_kept, releases, used
 from sollens.analysis.execute.compiled.plan import (
@@ -24,6 +24,7 @@ from sollens.analysis.execute.compiled.plan import (
     Filled,
     Interpreted,
     Multiplied,
+    Packing,
     Plan,
     Same,
     compiled,
@@ -60,12 +61,14 @@ def run(
     wanted = tuple(dict.fromkeys(program.outputs if want is None else want))
     kept = frozenset(wanted)
     types = tensor_types(program)
-    needed = [d for d in program.declarations if d.name in kept or d.name in _all_used(program)]
+    nodes = _reached(program.nodes, kept)
+    read = kept.union(*(used(node) for node in nodes))
+    needed = [d for d in program.declarations if d.name in read]
     defined_by = {d.name: d.defined_by for d in needed if d.name not in inputs and d.defined_by is not None}
-    setup = _reached(program.setup, set(defined_by.values()))
+    setup = _reached(program.setup, frozenset(defined_by.values()))
     external = [d.name for d in needed]
     check(program.name, setup, types, (), frozenset(defined_by.values()), limits)
-    check(program.name, program.nodes, types, external, kept, limits)
+    check(program.name, nodes, types, external, kept, limits)
     machine = _Machine(types, limits, generator or np.random.default_rng(0))
     with np.errstate(all="ignore"):
         for d in program.declarations:
@@ -79,7 +82,7 @@ def run(
         machine.run(setup, frozenset(defined_by.values()))
         for name, source in defined_by.items():
             machine.values[name] = hold(machine.values[source], types[name].dtype)
-        machine.run(program.nodes, kept, external)
+        machine.run(nodes, kept, external)
     given = [np.asarray(a) for a in inputs.values()]
     return {name: _shown(machine.values[name], types[name].dtype, given) for name in wanted}
 
@@ -97,17 +100,13 @@ def _shown(value: Array, dtype: str, given: Sequence[Array]) -> Array:
     return shown.copy() if any(np.may_share_memory(shown, a) for a in given) else shown
 
 
-def _all_used(program: Program) -> frozenset[str]:
-    return frozenset(n for node in (*program.setup, *program.nodes) for n in used(node))
-
-
-def _reached(nodes: tuple[Node, ...], wanted: set[str]) -> tuple[Node, ...]:
-    """The nodes that the wanted names depend on."""
+def _reached(nodes: tuple[Node, ...], wanted: frozenset[str]) -> tuple[Node, ...]:
+    """The nodes that the wanted names depend on, and those that draw random numbers, so that later ones get theirs."""
     found: list[Node] = []
     for node in reversed(nodes):
-        if not wanted.isdisjoint(defined(node)):
+        if not wanted.isdisjoint(defined(node)) or (isinstance(node, Call) and node.op == "random"):
             found.append(node)
-            wanted = wanted | set(used(node))
+            wanted = wanted.union(used(node))
     return tuple(reversed(found))
 
 
@@ -212,34 +211,35 @@ class _Machine:
     def multiply(self, how: Multiplied, node: Statement) -> Array:
         """The matrix product, or the plain loops where a guard meets a number that is not finite."""
         p = how.product
-        shape = (p.order[0].extent * p.chunks, *(d.extent for d in p.order[1:])) if p.order else ()
-        out = np.empty((p.chunks, p.batch, p.rows, p.columns), held_dtype(p.dtype))
-        right = None
+        out = np.empty((p.chunks, p.batch, p.columns.outer, p.rows.own, p.columns.own), held_dtype(p.dtype))
+        rows = columns = None
         for chunk in range(p.chunks):
             self.check_stop()
             if p.chunks > 1:
                 self.indices[CHUNK] = chunk * p.order[0].extent
-            left = self.factor(how.left, p.left, how.left_transposed, (p.batch, p.rows, p.summed))
-            if right is None or p.both_chunked:
-                right = self.factor(how.right, p.right, how.right_transposed, (p.batch, p.columns, p.summed))
-            finite = (not p.left.guarded or np.isfinite(right).all()) and (
-                not p.right.guarded or np.isfinite(left).all()
-            )
-            if not finite:
+            if rows is None or p.rows.chunked:
+                rows = self.factor(how.rows, p.rows, p)
+            if columns is None or p.columns.chunked:
+                columns = self.factor(how.columns, p.columns, p)
+            if (p.rows.guarded and not np.isfinite(columns).all()) or (
+                p.columns.guarded and not np.isfinite(rows).all()
+            ):
                 self.indices.pop(CHUNK, None)
                 dtypes = {r.tensor: self.types[r.tensor].dtype for r in reads(how.node.body)}
                 return self.evaluate(compiled(how.node, dtypes, self.trips, always=True), node)
-            np.matmul(left, right.swapaxes(1, 2), out=out[chunk])
+            np.matmul(rows, columns.swapaxes(2, 3), out=out[chunk])
         self.indices.pop(CHUNK, None)
+        shape = (p.order[0].extent * p.chunks, *(d.extent for d in p.order[1:]))
         names = [d.name for d in p.order]
         ordered = out.reshape(shape).transpose([names.index(d.name) for d in how.node.dims])
         return hold(ordered, node.dtype).reshape(node.shape)
 
-    def factor(self, how: Same | Interpreted | Compiled, side: Side, transposed: bool, shape: tuple[int, ...]) -> Array:
-        """A factor as (batch, rows, summed)."""
-        batch, rows, summed = shape
-        packed = self.evaluate(how, side.summed_first if transposed else side.rows_first)
-        return packed.reshape(batch, summed, rows).swapaxes(1, 2) if transposed else packed.reshape(shape)
+    def factor(self, how: Packing, side: Side, p: Contraction) -> Array:
+        """A factor as (batch, outer, own, summed)."""
+        packed = self.evaluate(how.how, how.node)
+        if how.transposed:
+            return packed.reshape(p.batch, side.outer, p.summed, side.own).swapaxes(2, 3)
+        return packed.reshape(p.batch, side.outer, side.own, p.summed)
 
     def execute(self, how: Compiled, out: Array) -> None:
         """Fill the result, in several calls when there is much to do."""

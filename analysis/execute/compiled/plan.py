@@ -61,18 +61,22 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True)
-class Multiplied:
-    """A matrix product of two factors; `transposed` ones have the summed dims before their own.
+class Packing:
+    """How a factor gets into an order that BLAS takes: the plan of `node`. `transposed`: summed dims before its own."""
 
-    `node` is the statement, for when the product would not be the same.
-    """
+    how: Same | Interpreted | Compiled
+    node: Statement
+    transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplied:
+    """A matrix product. `node` is the flattened statement, for when the product would not be the same."""
 
     node: Statement
     product: Contraction
-    left: Same | Interpreted | Compiled
-    left_transposed: bool
-    right: Same | Interpreted | Compiled
-    right_transposed: bool
+    rows: Packing
+    columns: Packing
 
 
 Plan: TypeAlias = Same | Filled | Interpreted | Compiled | Multiplied
@@ -118,24 +122,21 @@ def _multiplied(
     node: Statement, product: Contraction, types: Mapping[str, TensorType], trips: Mapping[str, int]
 ) -> Multiplied:
     trips = {**trips, CHUNK: product.order[0].extent * product.chunks} if product.chunks > 1 else trips
-    left, left_transposed = _packed(product.left, types, trips)
-    right, right_transposed = _packed(product.right, types, trips)
-    return Multiplied(node, product, left, left_transposed, right, right_transposed)
+    return Multiplied(node, product, _packed(product.rows, types, trips), _packed(product.columns, types, trips))
 
 
-def _packed(
-    side: Side, types: Mapping[str, TensorType], trips: Mapping[str, int]
-) -> tuple[Same | Interpreted | Compiled, bool]:
-    """How a factor gets into an order that BLAS takes, and whether the summed dims come first in it."""
+def _packed(side: Side, types: Mapping[str, TensorType], trips: Mapping[str, int]) -> Packing:
     flat: list[Statement] = []
-    for statement in (side.rows_first, side.summed_first):
+    orders = (side.own_first, side.summed_first)
+    for statement in orders:
         vectors = {r.tensor: (types[r.tensor].size,) for r in reads(statement.body)}
         flat.append(flatten(statement, vectors, trips))
         if (tensor := _copied(flat[-1], types)) is not None:
-            return Same(tensor), len(flat) == 2
+            return Packing(Same(tensor), statement, len(flat) == 2)
     transposed = _stride_one(flat[1]) > _stride_one(flat[0])
-    dtypes = {r.tensor: types[r.tensor].dtype for r in reads(side.rows_first.body)}
-    return compiled(flat[transposed], dtypes, {k: v for k, v in trips.items() if k != CHUNK}), transposed
+    dtypes = {r.tensor: types[r.tensor].dtype for r in reads(side.own_first.body)}
+    how = compiled(flat[transposed], dtypes, {k: v for k, v in trips.items() if k != CHUNK})
+    return Packing(how, orders[transposed], transposed)
 
 
 def _stride_one(flat: Statement) -> int:
