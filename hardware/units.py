@@ -163,6 +163,15 @@ def format_percent(share: float, rounding: Rounding = "nearest") -> str:
     return f"{_digits(_significant(_exact(share) * 100, rounding))} %"
 
 
+def format_error(relative: float) -> str:
+    """Show a relative error to one digit, rounded up: "3e-7", "0"."""
+    if relative == 0 or not math.isfinite(relative):
+        return "0" if relative == 0 else _non_finite(relative)
+    exponent = math.floor(math.log10(abs(relative)))
+    digit = math.ceil(round(relative / 10.0**exponent, 6))
+    return f"1e{exponent + 1}" if digit == 10 else f"{digit}e{exponent}"
+
+
 def _whole_or_prefixed(count: float, unit: str, rounding: Rounding) -> str:
     """Counts below a thousand are whole numbers when they are whole: "17 B", not "17.0 B"."""
     if abs(count) < 1000 and count == int(count):

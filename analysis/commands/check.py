@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from sollens.analysis.commands import options
 from sollens.analysis.report import FileReport, Problem, Report, encode
 
@@ -30,6 +32,8 @@ class Limit:
         if self.kind == "problems":
             return sum(p.severity in ("error", "warning") for p in report.problems) > self.value
         for target in report.targets:
+            if target.validation.status == "failed":
+                continue
             times = target.time_s
             if self.kind == "time" and times.fused > self.value:
                 return True
@@ -69,6 +73,9 @@ def add(commands: Any) -> None:
         "--fail-over", type=limit, action="append", default=[], metavar="KIND=LIMIT",
         help="exit with 1 over a limit: headroom=30%%, problems=0, time=2ms, saves=100us; may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--no-validate", action="store_true", help="do not run the programs (or small twins) against their originals"
+    )
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="files analysed at a time (default 2)")
     parser.set_defaults(run=run)
 
@@ -98,7 +105,8 @@ def _reports(arguments: argparse.Namespace, files: list[Path], cancel: threading
 
     def analyse(path: Path) -> FileReport:
         try:
-            return pipeline.analyse(options.request(arguments, path), None, cancel)
+            request = msgspec.structs.replace(options.request(arguments, path), validate=not arguments.no_validate)
+            return pipeline.analyse(request, None, cancel)
         except Exception as error:
             if cancel.is_set():
                 raise

@@ -8,6 +8,7 @@ from sollens.analysis.report import Problem
 from sollens.analysis.source.model import Target
 from sollens.analysis.trace.schema import Module, Op, Span, Tensor, Trace
 from sollens.analysis.tracing import Agents, Traced, TraceFailed
+from sollens.analysis.validate.verdict import Verdict
 
 SOURCE = """\
 import torch
@@ -53,3 +54,6 @@ class FakeAgents(Agents):
         if "raise" in text:
             raise TraceFailed([Problem(code="forward-failed", line=0, message="it raised", severity="error")])
         return Traced(trace_of(path, target))
+
+    def validate(self, *, target: Target, cancel: threading.Event, **_: Any) -> Verdict:
+        return Verdict(status="validated", sizes={"batch": 2, "dim": 24}, max_rel_error=3e-7)
