@@ -3,7 +3,8 @@
 
     python benchmarks/validate.py --root /path/to/KernelBench/KernelBench [--levels 1 2 3] [--only 23 45] [--quick]
 
-Each problem is validated cold (no kernel in memory or on disk) and at once again, warm. The rows of levels that
+Each problem is validated cold (no kernel in memory or on disk, no twin known) and at once again, warm, as after an
+edit. The rows of levels that
 are not run are kept from an earlier result. Nothing of a problem's text is written but what a verdict says.
 """
 
@@ -29,7 +30,7 @@ from sollens.analysis.execute.compiled import kernels
 from sollens.analysis.interpreter import version_of
 from sollens.analysis.lower.lower import lower
 from sollens.analysis.trace.host import AgentHost, TraceRequest
-from sollens.analysis.validate.validate import validate
+from sollens.analysis.validate.validate import forget_twins, validate
 from sollens.hardware.units import format_seconds
 
 STATUSES = ("validated", "by-kernel", "not-validated", "failed")
@@ -127,11 +128,12 @@ def timed(host: AgentHost, request: TraceRequest, full: Any) -> tuple[float, Any
 
 @contextmanager
 def no_kernels() -> Generator[None]:
-    """No compiled kernel, neither in memory nor on disk, as on a new machine."""
+    """No compiled kernel, neither in memory nor on disk, and no known twin, as on a new machine."""
     before = os.environ.get("SOLLENS_CACHE_DIR")
     with tempfile.TemporaryDirectory(prefix="sollens-cold-") as folder:
         os.environ["SOLLENS_CACHE_DIR"] = folder
         kernels.forget()
+        forget_twins()
         try:
             yield
         finally:
@@ -208,7 +210,8 @@ def markdown(document: dict[str, Any]) -> str:
     """The document's summary."""
     lines = [
         f"sollens {document['sollens']}, torch {document['torch']}, {document['machine']['cores']} cores, "
-        f"Python {document['machine']['python']}; one warm agent. Cold: no compiled kernel in memory or on disk.",
+        f"Python {document['machine']['python']}; one warm agent.",
+        "Cold: no compiled kernel, no twin known. Warm: as after an edit.",
         "",
         f"| level | problems | {' | '.join(STATUSES)} | twins | cold median (p95) | warm median (p95) | peak memory |",
         "|---|" + "---:|" * (len(STATUSES) + 5),

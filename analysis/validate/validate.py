@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
     from sollens.analysis.trace.host import AgentHost, TraceRequest
 
+# The search for a twin is limited in CPU time; on a busy machine it takes longer.
+_DEADLINE_S = 120.0
+# Twins by file and target, so that an edited file need not be searched again. The agent checks that they still hold.
+_twins: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {}
+_MOST_TWINS = 512
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
@@ -71,13 +77,16 @@ def validate(
     """
     budget = budget or Budget()
     clock = _Clock()
+    file = request.path, repr(request.target)
     if full.partial:
         one = full.partial[0]
         return Verdict(status="not-validated", reason=f"{one.operator} (line {one.source.line}): {one.reason}")
     with tempfile.TemporaryDirectory(prefix="sollens-golden-") as folder:
         with clock.stage("golden"):
             options = budget.options(folder, seed)
-            reply = host.trace(replace(request, golden=options, seed=seed), cancel=cancel)
+            request = replace(request, seed=seed, deadline_s=max(request.deadline_s, _DEADLINE_S))
+            known = {**options, "known": _twins.get(file, ())}
+            reply = host.trace(replace(request, golden=known), cancel=cancel)
         if reply.trace is None or reply.golden is None:
             told = reply.problems[0].message if reply.problems else "the agent gave no golden outputs"
             code = reply.problems[0].code if reply.problems else "agent-lost"
@@ -89,7 +98,8 @@ def validate(
                     verdict = _by_kernel(reply.golden, Path(folder), how)
                 return replace(verdict, stage_s=clock.stage_s)
             golden = goldens.read(reply.trace, reply.golden, Path(folder))
-            again = replace(request, seed=seed, golden={**options, "again": golden.again, "signed": golden.signed})
+            _remember(file, golden.again)
+            again = replace(request, golden={**options, "again": golden.again, "signed": golden.signed})
             verdict = _whole(golden, full, how, clock, lambda: _exact(host, again, cancel))
         except (BadGolden, OSError) as error:
             verdict = Verdict(status="not-validated", reason=str(error))
@@ -98,6 +108,17 @@ def validate(
         except Exception as error:  # a bug here must not take the numbers down
             verdict = Verdict(status="not-validated", reason=f"the validation itself failed: {error!r}")
         return replace(verdict, stage_s=clock.stage_s)
+
+
+def forget_twins() -> None:
+    """Search every twin anew, as a new process would."""
+    _twins.clear()
+
+
+def _remember(file: tuple[str, str], twin: tuple[tuple[int, int], ...]) -> None:
+    if len(_twins) >= _MOST_TWINS:
+        _twins.clear()
+    _twins[file] = twin
 
 
 def _whole(golden: Golden, full: Lowered, how: How, clock: _Clock, exact: Callable[[], Exact | None]) -> Verdict:

@@ -41,10 +41,13 @@ class Files:
         path.write_text(PRELUDE + textwrap.dedent(text))
         return TraceRequest(path=str(path), **options)
 
-    def reply(self, text: str, *, seed: int = 0, budget: Budget = BUDGET, **options: Any) -> TraceReply:
+    def reply(
+        self, text: str, *, seed: int = 0, budget: Budget = BUDGET, known: Any = (), **options: Any
+    ) -> TraceReply:
         folder = self.folder / f"golden{seed}"
         folder.mkdir(exist_ok=True)
-        return self.host.trace(self.request(text, golden=budget.options(str(folder), seed), **options))
+        golden = {**budget.options(str(folder), seed), "known": known}
+        return self.host.trace(self.request(text, golden=golden, **options))
 
     def golden(self, text: str, *, seed: int = 0, budget: Budget = BUDGET, **options: Any) -> Golden:
         reply = self.reply(text, seed=seed, budget=budget, **options)

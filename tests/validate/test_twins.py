@@ -188,3 +188,26 @@ def test_no_twin_where_the_size_is_the_length_of_the_program(files: Any) -> None
     assert reply.golden is not None and reply.trace is not None
     assert len(reply.trace.ops) == 200
     assert all(value != 200 for value in reply.golden.get("sizes", {}).values())
+
+
+TIED = """
+    class Model(nn.Module):
+        def forward(self, a, b):
+            return (a @ b) * 2
+    def get_inputs():
+        return [torch.randn(4096, 1024), torch.randn(1024, 2048)]
+"""
+
+
+def test_a_known_twin_is_not_searched_again(files: Any) -> None:
+    first = files.reply(TIED).golden
+    assert first is not None and first["tries"] > 1
+    edited = TIED.replace("* 2", "- 2")
+    again = files.reply(edited, known=first["again"]).golden
+    assert again is not None and again["tries"] == 1 and again["sizes"] == first["sizes"]
+
+
+def test_a_known_twin_that_no_longer_holds_is_searched_anew(files: Any) -> None:
+    for known in ([[0, 1 << 20]], [[99, 4]], [[0, 4], [1, 1]]):
+        golden = files.reply(TIED, known=known).golden
+        assert golden is not None and golden["sizes"] and golden["points"] < 200_000

@@ -59,6 +59,8 @@ class Golden:
         # Of an earlier reply: the twin to run again, now in double precision.
         self.signed = bool(options.pop("signed", True))
         self.again: list[Any] | None = options.pop("again", None)
+        # The twin of an earlier request, tried before others.
+        self.known = {int(n): int(v) for n, v in options.pop("known", None) or ()}
         self.request["seed"] = self.seed
         self.limits = Limits(**options)
         self.stage_s: dict[str, float] = {}
@@ -84,7 +86,7 @@ class Golden:
         if points > limits.full_points or elements > limits.elements:
             start = time.perf_counter()
             search = self._search(run, trace, (points, elements))
-            twin = search.run()
+            twin = search.run(self.known)
             golden.update(full=False, tries=search.tries, search_s=time.perf_counter() - start)
             if twin is None:
                 return self._without_twin(trace, golden, stage_s)
