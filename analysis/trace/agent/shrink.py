@@ -95,7 +95,7 @@ class Search:
         return {self.sites[n].name: v for n, v in sorted(self.values.items()) if v != self.sites[n].value}
 
     def _search(self) -> None:
-        sizes = [n for n, s in enumerate(self.sites) if s.value >= _SIZE]
+        sizes = [n for n, s in enumerate(self.sites) if s.value >= _SIZE and not s.count]
         groups, inner = self._groups(sizes), self._groups(n for n in sizes if self.sites[n].inner)
         joint: list[tuple[list[Unit], Proposal]] = [
             ([(n,) for n in sizes], self._distinct(1)),
@@ -115,7 +115,7 @@ class Search:
                 if self._is_small():
                     break
         outer = [n for n in sizes if not self.sites[n].inner]
-        for numbers, least in ((outer, 5), (sizes, 5), (range(len(self.sites)), 3), (sizes, 2)):
+        for numbers, least in ((outer, 4), (sizes, 4), (range(len(self.sites)), 3), (sizes, 2)):
             if not self._is_small():
                 self._one_by_one(numbers, least)
         self._separate()

@@ -4,16 +4,22 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from typing import Any
 
 _LEAST = 3
+# How often something is repeated, by its name: shrinking it gives another program, so it is tried last.
+_COUNT = re.compile(r"(^|_)(n|num)?_?(layers?|blocks?|depths?|repeats?|steps|iters|iterations|stages)$", re.IGNORECASE)
+_MOST_COUNT = 100
 _MOST = 2**40
 
 
 class Site:
     """One integer that may be made smaller: `node` of the syntax tree, or `path` into the target.
 
-    `inner` ones stand inside a class or a function that is not one of those that give example inputs.
+    `inner` ones stand inside a class or a function that is not one of those that give example inputs; a `count` is
+    likely how often something is repeated.
     """
 
     def __init__(
@@ -30,6 +36,7 @@ class Site:
         self.node = node
         self.path = path
         self.inner = inner
+        self.count = False
 
 
 def find_sites(tree: ast.Module, target: dict[str, Any]) -> list[Site]:
@@ -45,6 +52,9 @@ def find_sites(tree: ast.Module, target: dict[str, Any]) -> list[Site]:
         for node in _constants(statement):
             name = named if named and node is getattr(statement, "value", None) else f"{node.lineno}:{node.col_offset}"
             sites.append(Site(name, node.value, node, inner=inner))  # pyright: ignore[reportArgumentType]
+    counts = {id(n) for n in _counts(tree)}
+    for site in sites:
+        site.count = id(site.node) in counts and site.value < _MOST_COUNT
     sites.sort(key=lambda s: (s.node.lineno, s.node.col_offset) if s.node else (0, 0))
     for key in ("inputs", "init", "init_kwargs"):
         _in_target(target.get(key), (key,), key, sites)
@@ -67,6 +77,34 @@ def _constants(statement: ast.stmt) -> list[ast.Constant]:
         ):
             found.append(node)
     return [n for n in found if id(n) not in skipped]
+
+
+def _counts(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.keyword)) and any(_COUNT.search(name) for name in _names_of(node)):
+            yield from ast.walk(node.value)
+        elif isinstance(node, ast.arguments):
+            named = [*zip(reversed([*node.posonlyargs, *node.args]), reversed(node.defaults), strict=False)]
+            for argument, default in (*named, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
+                if default is not None and _COUNT.search(argument.arg):
+                    yield from ast.walk(default)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                if isinstance(one, (ast.List, ast.Tuple)):
+                    yield other
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+            yield from node.args
+
+
+def _names_of(node: ast.Assign | ast.keyword) -> Iterator[str]:
+    if isinstance(node, ast.keyword):
+        yield node.arg or ""
+        return
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            yield target.id
+        elif isinstance(target, ast.Attribute):
+            yield target.attr
 
 
 # Arguments that every twin must keep.
