@@ -7,6 +7,7 @@ from functools import cache
 from sollens.hardware import catalog
 from sollens.hardware.target import Target
 from sollens.hardware.units import format_bytes, format_rate
+from sollens.server.labels import PIPES
 
 # A stack of high-bandwidth memory has a bus of 1024 bits; GDDR and LPDDR chips together have 512 at most.
 _HBM_BUS_BITS = 1024
@@ -51,9 +52,11 @@ def known_chips(chip_ids: set[str]) -> dict[str, Chip]:
 
 
 def _detail(target: Target) -> str:
-    peaks = sorted(target.matmul_peak_flop_per_s.items(), key=lambda item: item[1].value)
+    peaks = target.matmul_peak_flop_per_s
     shown = [
-        f"{name} {format_rate(peak.value, 'FLOP/s')}" for name, peak in peaks if name in ("float32", "tf32", "bfloat16")
+        f"{PIPES[name]} {format_rate(peaks[name].value, 'FLOP/s')}"
+        for name in ("float32", "tf32", "bfloat16", "float8")
+        if name in peaks
     ]
     memory = f"{format_rate(target.bandwidth_bytes_per_s.value, 'byte/s')}, {format_bytes(target.capacity_bytes.value)}"
     return " · ".join([memory, *shown])

@@ -4,7 +4,7 @@ from sollens.analysis.report import LineRow, TargetReport
 from sollens.hardware.units import format_bound_seconds
 
 LONGEST_LABEL = 25
-_PIPES = {
+PIPES = {
     "float64": "FP64",
     "float32": "FP32",
     "tf32": "TF32",
@@ -23,15 +23,15 @@ def limit_name(limit: str, memory: str) -> str:
     if limit == "memory":
         return memory
     kind, _, pipe = limit.partition(":")
-    return _PIPES.get(pipe, pipe.upper()) if kind == "matmul" and pipe else limit
+    return PIPES.get(pipe, pipe.upper()) if kind == "matmul" and pipe else limit
 
 
 def hint_label(row: LineRow, *, memory: str, checked: bool) -> str:
-    """The text at the end of a line: bound, limit, count, and "?" when the program behind it was not validated.
+    """The text at the end of a line: bound, limit, count; "?" on totals of a program that was not validated.
 
     At most LONGEST_LABEL characters: the count goes first, then the limit.
     """
-    mark = "" if checked else "?"
+    mark = "" if checked or row.kind != "total" else " ?"
     bound = format_bound_seconds(row.time_s)
     limit = f" · {limit_name(row.limit, memory)}" if row.limit and row.time_s > 0 else ""
     count = f" ×{row.count}" if row.count > 1 else ""

@@ -19,12 +19,19 @@ from sollens.server.labels import limit_name
 from sollens.server.results import Result, Row
 
 _MOST_OPERATORS = 8
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~!])")
+# As little as makes it plain, for editors that show the backslashes: brackets only where they could make a link or a
+# box to tick, underscores only outside of words, and what means something at the start of a line only there.
+_MARKDOWN = re.compile(r"[\\`*<|~&]|\](?=[(:\[])|^\[(?=[ xX]\])|(?<![^\W_])_|_(?![^\W_])|^(?:[#>+=-]|\d+(?=[.)]))")
 
 
 def escape(text: str) -> str:
     """Text as Markdown that shows it unchanged, on one line."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    return _MARKDOWN.sub(lambda found: _backslashed(found[0]), " ".join(text.split()))
+
+
+def _backslashed(mark: str) -> str:
+    """A number at the start of a line would make a list: there the mark is the stop behind it."""
+    return mark + "\\" if mark.isdigit() else "\\" + mark
 
 
 def code(text: str) -> str:
@@ -33,8 +40,11 @@ def code(text: str) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    """Columns as a block of code: it stands in line in every editor, which no table of Markdown does."""
+    cells = [header, *rows]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(header))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    return "\n".join(["```text", *lines, "```"])
 
 
 def headline(row: Row, result: Result) -> str:
@@ -68,14 +78,14 @@ def bounds_table(row: Row) -> str:
 
 
 def resource_table(resources: Sequence[Resource], memory: str) -> str:
-    """What each resource alone would take, the limiting one first."""
+    """What each resource alone would take at least, the limiting one first: rounded down, as the bound is."""
     ordered = sorted(resources, key=lambda resource: -resource.time_s)
     rows = [
         (
             limit_name(resource.name, memory),
             format_bytes(resource.amount) if resource.name == "memory" else format_flop(resource.amount),
             format_rate(resource.peak_per_s, "byte/s" if resource.name == "memory" else "FLOP/s"),
-            format_seconds(resource.time_s),
+            format_seconds(resource.time_s, "down"),
         )
         for resource in ordered
     ]
@@ -84,7 +94,9 @@ def resource_table(resources: Sequence[Resource], memory: str) -> str:
 
 def work(row: LineRow) -> str:
     """MACs, vector operations, bytes, intensity and share of a line."""
-    facts = [format_macs(row.macs), f"{format_flop(row.vector_ops)} of vector operations", format_bytes(row.bytes)]
+    facts = [format_macs(row.macs)] if row.macs else []
+    facts += [f"{format_flop(row.vector_ops)} of vector operations"] if row.vector_ops else []
+    facts.append(format_bytes(row.bytes))
     if row.bytes:
         facts.append(format_intensity((2 * row.macs + row.vector_ops) / row.bytes))
     if row.kind != "total":
@@ -97,9 +109,15 @@ def work(row: LineRow) -> str:
 def operators(row: LineRow) -> str:
     if not row.operators:
         return ""
-    names = list(dict.fromkeys(row.operators))
+    names = list(dict.fromkeys(_operator_name(name) for name in row.operators))
     more = f" and {len(names) - _MOST_OPERATORS} more" if len(names) > _MOST_OPERATORS else ""
     return "Operators: " + ", ".join(code(name) for name in names[:_MOST_OPERATORS]) + more
+
+
+def _operator_name(name: str) -> str:
+    """The name that a user of PyTorch knows: "aten._softmax.default" is "softmax"; others keep their namespace."""
+    namespace, _, rest = name.partition(".")
+    return rest.partition(".")[0].removeprefix("_") if rest and namespace in ("aten", "fn") else name
 
 
 def inverse_table(inverse: Inverse, memory: str) -> str:
@@ -152,8 +170,8 @@ def _needed(resource: str, memory: str) -> str:
     """A row of the inverse roofline: "bandwidth:cache_aware" is "HBM, cache-aware traffic"."""
     kind, _, traffic = resource.partition(":")
     if kind == "bandwidth":
-        return f"{memory}, {escape(traffic.replace('_', '-'))} traffic"
-    return escape(limit_name(resource, memory))
+        return f"{memory}, {traffic.replace('_', '-')} traffic"
+    return limit_name(resource, memory)
 
 
 def _seconds(seconds: float | None) -> str:

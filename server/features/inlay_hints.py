@@ -57,10 +57,10 @@ def tooltip(result: Result | None, *, serial: int, row_line: int) -> str | None:
     if not rows:
         return None
     row = rows[0]
-    parts = [headline(row, result), bounds_table(row)]
+    parts = [headline(row, result)]
     if row.line.resources:
         parts.append(resource_table(row.line.resources, result.chip_of(row.target).memory))
-    parts += [work(row.line), operators(row.line)]
+    parts += [bounds_table(row), work(row.line), operators(row.line)]
     if len(rows) > 1:
         parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))
     parts.append(provenance(row.target))

@@ -43,8 +43,8 @@ async def test_a_tooltip_comes_with_the_resolved_hint(start, capabilities):
     resolved = await editor.client.inlay_hint_resolve_async(hint)
     text = resolved.tooltip.value
     assert "This line: **≥ 41.2 µs** on NVIDIA H100 SXM5 80GB, limited by HBM." in text
-    assert "| HBM | 2.00 kB | 3.00 TB/s | 41.2 µs |" in text
-    assert "`aten.mm`" in text
+    assert "HBM       2.00 kB  3.00 TB/s     41.2 µs" in text
+    assert "`mm`" in text
     assert "Validated" in text
 
 
@@ -61,9 +61,9 @@ async def test_a_hover_tells_everything_known_about_a_line(start):
     await editor.analysed(uri)
     total = await editor.hover(uri, 1)
     assert total.startswith("`Model`: **≥ 90.0 µs**")
-    assert "| cache-aware | ≥ 90.0 µs | 2.00 kB |" in total
-    assert "| unfused | 180 µs | 4.00 kB |" in total
-    assert total.index("| HBM |") < total.index("| vector |")
+    assert "cache-aware  ≥ 90.0 µs  2.00 kB" in total
+    assert "unfused      180 µs     4.00 kB" in total
+    assert total.index("\nHBM ") < total.index("\nvector ")
     assert "For **50.0 µs**" in total
     assert "Met by: `h200`" in total
     assert "- x is float32" in total
