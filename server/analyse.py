@@ -2,18 +2,18 @@
 
 import asyncio
 import codecs
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from sollens.analysis.report import FileReport, Problem, decode_file
+from sollens.analysis.report import FileReport, Problem, Validation, decode_file
 from sollens.hardware.units import format_seconds
 from sollens.server.codes import is_known
 from sollens.server.configuration import Surroundings
-from sollens.server.worker import Progress, Worker, WorkerDied, WorkerError, WorkerSilent
+from sollens.server.worker import Progress, Updates, Worker, WorkerDied, WorkerError, WorkerSilent
 
 # The deadline is the trace's; every stage behind it may take this long without a word before the worker counts as hung.
 _SILENCE_S = 60.0
@@ -29,6 +29,14 @@ class Source:
     must_exist: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysed:
+    """A report; with `updates`, verdicts on its targets follow (`verdicts`), which must be closed."""
+
+    report: FileReport
+    updates: Updates | None = None
+
+
 class _Text(msgspec.Struct, frozen=True):
     text: str
     problems: list[Problem] = []
@@ -40,7 +48,7 @@ async def analyse(
     surroundings: Surroundings,
     root: Path | None,
     on_progress: Callable[[Progress], None],
-) -> FileReport:
+) -> Analysed:
     """The report on `source`. What goes wrong is a problem in it; only cancellation is raised."""
     disk = await asyncio.to_thread(_compare, source)
     if disk == "missing" and source.must_exist:
@@ -52,12 +60,22 @@ async def analyse(
     params = _params(source, surroundings, root, on_disk=disk == "same")
     silence_s = surroundings.settings.deadline_s + _SILENCE_S
     try:
-        answer = await worker.request("analyse", params, on_progress=on_progress, silence_s=silence_s)
-        return decode_file(answer)
+        answer, updates = await worker.follow("analyse", params, on_progress=on_progress, silence_s=silence_s)
+        try:
+            report = decode_file(answer)
+        except msgspec.MsgspecError:
+            updates.close()
+            raise
+        if _is_pending(report):
+            return Analysed(report=report, updates=updates)
+        updates.close(cancel=False)
+        return Analysed(report=report)
     except WorkerDied as problem:
         return _failed(source, "worker-died", f"the analysis ended before it answered: {problem}")
     except WorkerSilent:
-        return _failed(source, "deadline", f"the analysis did not answer within {format_seconds(silence_s)} and was ended")
+        return _failed(
+            source, "deadline", f"the analysis did not answer within {format_seconds(silence_s)} and was ended"
+        )
     except WorkerError as problem:
         code = problem.code if is_known(problem.code) else "internal-error"
         return _failed(source, code, problem.message or problem.code)
@@ -65,6 +83,33 @@ async def analyse(
         return _failed(
             source, "internal-error", f"expected a report from the analysis, found something else: {problem}"
         )
+
+
+async def verdicts(analysed: Analysed) -> AsyncGenerator[FileReport, None]:
+    """The report again with each verdict that follows. Where the worker ends first, that is the verdict."""
+    report, updates = analysed.report, analysed.updates
+    if updates is None:
+        return
+    try:
+        while _is_pending(report):
+            report = decode_file(await updates.next())
+            yield report
+    except (WorkerDied, WorkerError, msgspec.MsgspecError) as problem:
+        yield _without_verdicts(report, f"the analysis ended before the verdict: {problem}")
+    updates.close(cancel=False)
+
+
+def _is_pending(report: FileReport) -> bool:
+    return any(target.validation.is_pending for target in report.targets)
+
+
+def _without_verdicts(report: FileReport, reason: str) -> FileReport:
+    without = Validation(reason=reason)
+    targets = [
+        msgspec.structs.replace(target, validation=without) if target.validation.is_pending else target
+        for target in report.targets
+    ]
+    return msgspec.structs.replace(report, targets=targets)
 
 
 async def program_text(
@@ -109,6 +154,6 @@ def _params(source: Source, surroundings: Surroundings, root: Path | None, *, on
     }
 
 
-def _failed(source: Source, code: str, message: str) -> FileReport:
+def _failed(source: Source, code: str, message: str) -> Analysed:
     problem = Problem(code=code, line=1, message=message, severity="error")
-    return FileReport(path=str(source.path), problems=[problem], targets=[])
+    return Analysed(report=FileReport(path=str(source.path), problems=[problem], targets=[]))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sollens.analysis.report import FileReport, LineRow, Problem, TargetReport
+from sollens.analysis.report import FileReport, LineRow, TargetReport
 from sollens.server.anchor import Anchor
 from sollens.server.chips import Chip
 from sollens.server.config import Settings
@@ -84,19 +84,6 @@ class Result:
     def prepare(self) -> "Result":
         assert self.labels is not None
         return self
-
-    def problems(self) -> list[Problem]:
-        """The report's problems, and one for each target that failed its validation."""
-        failed = [target for target in self.report.targets if target.validation.status == "failed"]
-        return self.report.problems + [
-            Problem(
-                code="validation-failed",
-                line=target.line,
-                message=f"{target.name}: no number is shown, the analysed program did not reproduce the original",
-                detail=target.validation.reason,
-            )
-            for target in failed
-        ]
 
 
 def _total(target: TargetReport) -> LineRow:

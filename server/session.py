@@ -8,13 +8,13 @@ import asyncio
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sollens.analysis.report import FileReport
-from sollens.server.analyse import Source, analyse, program_text
+from sollens.server.analyse import Analysed, Source, analyse, program_text, verdicts
 from sollens.server.anchor import Anchor, statements_of
 from sollens.server.chips import known_chips
 from sollens.server.client import Client, State, Status
@@ -93,6 +93,7 @@ class Session:
 
     def _forget(self, uri: str) -> None:
         self._jobs.cancel(uri)
+        self._jobs.cancel(_verdict_key(uri))
         self._documents.pop(uri, None)
         self._published.pop(uri, None)
         result = self._results.pop(uri, None)
@@ -133,10 +134,12 @@ class Session:
     async def _reconfigure(self, uri: str) -> None:
         document, result = self._documents[uri], self._results[uri]
         surroundings = await self._surroundings(document)
-        if self._results.get(uri) is not result or self._jobs.is_running(uri):
+        # A verdict that came meanwhile has made another result of this one.
+        current = self._results.get(uri)
+        if current is None or current.anchor is not result.anchor or self._jobs.is_running(uri):
             return
-        if surroundings.asks_same_as(result.surroundings):
-            self._show(document, replace(result, surroundings=surroundings))
+        if surroundings.asks_same_as(current.surroundings):
+            self._show(document, replace(current, surroundings=surroundings))
         else:
             self._start(uri, "open")
 
@@ -204,6 +207,7 @@ class Session:
         if document is None:
             return
         self._jobs.cancel(uri)
+        self._jobs.cancel(_verdict_key(uri))
         if not self.is_trusted:
             self._show(document, None)
             self._jobs.start(uri, self._tell(document, "untrusted", _UNTRUSTED))
@@ -217,6 +221,7 @@ class Session:
         """Analyse the text that the document holds now, and show the result wherever its lines have gone by then."""
         anchor = Anchor(document)
         source = _source(document, trigger)
+        analysed: Analysed | None = None
         progress = self._client.progress("Speed of light", lambda: self._stop(document))
         try:
             surroundings = await self._surroundings(document)
@@ -229,15 +234,31 @@ class Session:
 
             # Many files opened at once wait for each other, so that a save does not wait for all of them.
             async with self._opened if trigger == "open" else nullcontext():
-                report = await analyse(self._worker, source, surroundings, self._root(document), on_progress)
-            result = await asyncio.to_thread(self._result, source, report, anchor, surroundings)
+                analysed = await analyse(self._worker, source, surroundings, self._root(document), on_progress)
+            result = await asyncio.to_thread(self._result, source, analysed.report, anchor, surroundings)
         except BaseException:
             anchor.close()
+            if analysed is not None and analysed.updates is not None:
+                analysed.updates.close()
             raise
         finally:
             progress.end()
         self._show(document, result)
-        self._tell_now(document, surroundings, *_outcome(report))
+        self._tell_now(document, surroundings, *_outcome(analysed.report))
+        if (updates := analysed.updates) is not None:
+            job = self._jobs.start(_verdict_key(document.uri), self._follow(document, anchor, analysed))
+            # Also where the job is cancelled before it begins.
+            job.add_done_callback(lambda _: updates.close())
+
+    async def _follow(self, document: Document, anchor: Anchor, analysed: Analysed) -> None:
+        """Put each verdict that follows into the result, while it is this analysis's."""
+        async with aclosing(verdicts(analysed)) as reports:
+            async for report in reports:
+                while (current := self._results.get(document.uri)) is not None and current.anchor is anchor:
+                    result = await asyncio.to_thread(replace(current, report=report).prepare)
+                    if self._results.get(document.uri) is current:
+                        self._show(document, result, is_new=False)
+                        break
 
     def _result(self, source: Source, report: FileReport, anchor: Anchor, surroundings: Surroundings) -> Result:
         anchor.set_statements(statements_of(source.text))
@@ -255,10 +276,14 @@ class Session:
         if self._jobs.is_running(document.uri):
             self._jobs.start(document.uri, self._tell(document, "idle", "Cancelled."))
 
-    def _show(self, document: Document, result: Result | None) -> None:
-        """Put `result` in the place of the document's last one, and tell the editor what changed."""
+    def _show(self, document: Document, result: Result | None, *, is_new: bool = True) -> None:
+        """Put `result` in the place of the document's last one, and tell the editor what changed.
+
+        The marks of a new one are sent even where they are the same: they belong to another version.
+        """
         last = self._results.pop(document.uri, None)
         before = _labels(inlay_hints.hints(document, last))
+        marks_before = diagnostics.marks(document, last)
         if last is not None and (result is None or last.anchor is not result.anchor):
             last.anchor.close()
         if result is not None:
@@ -266,7 +291,7 @@ class Session:
         if _labels(inlay_hints.hints(document, result)) != before:
             self._client.refresh_hints()
         shown = diagnostics.marks(document, result)
-        if result is not None or self._published.get(document.uri):
+        if (result is not None or self._published.get(document.uri)) and (is_new or shown != marks_before):
             self._publish(document, shown)
 
     def _publish(self, document: Document, marks: Sequence[diagnostics.Mark]) -> None:
@@ -321,6 +346,10 @@ def why_not(document: Document) -> str:
 def _source(document: Document, trigger: Trigger) -> Source:
     assert document.path is not None
     return Source(path=document.path, text=document.text, version=document.version, must_exist=trigger == "save")
+
+
+def _verdict_key(uri: str) -> str:
+    return f"verdict {uri}"
 
 
 def _labels(hints: Sequence[inlay_hints.Hint]) -> list[tuple[int, str]]:

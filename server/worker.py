@@ -58,6 +58,7 @@ class _Reply(msgspec.Struct, frozen=True):
     id: int = -1
     progress: Progress | None = None
     error: _Error | None = None
+    update: msgspec.Raw = msgspec.Raw(b"")
     result: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -67,6 +68,36 @@ class _Call:
         self.answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
         self.on_progress = on_progress
         self.heard = asyncio.Event()
+        self.updates: asyncio.Queue[bytes | Exception] = asyncio.Queue()
+
+    def fail(self, problem: Exception) -> None:
+        """Nothing more is said about this request."""
+        if self.answer.done():
+            self.updates.put_nowait(problem)
+        else:
+            self.answer.set_exception(problem)
+
+
+class Updates:
+    """What the worker says about a request after its result. Close it when nothing more is wanted."""
+
+    def __init__(self, call: _Call, ended: Callable[[bool], None]) -> None:
+        self._call = call
+        self._ended = ended
+        self._is_open = True
+
+    async def next(self) -> bytes:
+        """The next update as JSON; raises WorkerDied and WorkerError."""
+        found = await self._call.updates.get()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def close(self, *, cancel: bool = True) -> None:
+        """Listen no more; with `cancel`, have the worker stop too. Again is no error."""
+        if self._is_open:
+            self._is_open = False
+            self._ended(cancel)
 
 
 def worker_command() -> list[str]:
@@ -107,6 +138,19 @@ class Worker:
         With `silence_s`, a worker that says nothing about this request for so long is ended. Raises WorkerDied,
         WorkerSilent and WorkerError.
         """
+        result, updates = await self.follow(method, params, on_progress=on_progress, silence_s=silence_s)
+        updates.close(cancel=False)
+        return result
+
+    async def follow(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        on_progress: Callable[[Progress], None] | None = None,
+        silence_s: float | None = None,
+    ) -> tuple[bytes, Updates]:
+        """As `request`, and what follows the result."""
         process = await self._running()
         self._next_id += 1
         request_id = self._next_id
@@ -115,15 +159,22 @@ class Worker:
             self._send(process, {"id": request_id, "method": method, "params": params})
             answer = await self._answer(call, silence_s)
         except asyncio.CancelledError:
-            self._send(process, {"method": "cancel", "params": {"id": request_id}})
+            self._end(request_id, process, cancel=True)
             raise
         except WorkerSilent:
+            self._end(request_id, process, cancel=False)
             self._kill(process)
             raise
-        finally:
-            self._calls.pop(request_id, None)
+        except BaseException:
+            self._end(request_id, process, cancel=False)
+            raise
         self._deaths = 0
-        return bytes(answer)
+        return bytes(answer), Updates(call, lambda cancel: self._end(request_id, process, cancel=cancel))
+
+    def _end(self, request_id: int, process: Process, *, cancel: bool) -> None:
+        self._calls.pop(request_id, None)
+        if cancel:
+            self._send(process, {"method": "cancel", "params": {"id": request_id}})
 
     async def close(self) -> None:
         """End the worker for good."""
@@ -211,14 +262,18 @@ class Worker:
     def _receive(self, body: bytes) -> None:
         reply = msgspec.json.decode(body, type=_Reply)
         call = self._calls.get(reply.id)
-        if call is None or call.answer.done():
+        if call is None:
             return
-        if reply.progress is not None:
+        if reply.error is not None:
+            call.fail(WorkerError(reply.error.code, reply.error.message))
+        elif update := bytes(reply.update):
+            call.updates.put_nowait(update)
+        elif call.answer.done():
+            return
+        elif reply.progress is not None:
             call.heard.set()
             if call.on_progress is not None:
                 call.on_progress(reply.progress)
-        elif reply.error is not None:
-            call.answer.set_exception(WorkerError(reply.error.code, reply.error.message))
         else:
             call.answer.set_result(reply.result)
 
@@ -234,8 +289,8 @@ class Worker:
             self._deaths += 1
             logger.warning("the analysis worker ended: %s", reason)
         for call in self._calls.values():
-            if call.process is process and not call.answer.done():
-                call.answer.set_exception(WorkerDied(reason))
+            if call.process is process:
+                call.fail(WorkerDied(reason))
 
     @staticmethod
     def _kill(process: Process) -> None:

@@ -40,7 +40,8 @@ def marks(document: Document, result: Result | None) -> list[Mark]:
     """
     if result is None:
         return []
-    found = [_mark(document, result, problem, f"problem-{index}") for index, problem in enumerate(result.problems())]
+    problems = result.report.problems
+    found = [_mark(document, result, problem, f"problem-{index}") for index, problem in enumerate(problems)]
     if result.settings.diagnostics_enabled:
         found += [
             _mark(document, result, finding, f"finding-{number}-{index}")

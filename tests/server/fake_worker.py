@@ -3,7 +3,9 @@
 What it answers stands in the analysed text. A line with `#= 41.2e-6 memory 12` gets a row (seconds, limit, count); a
 class line with such a mark is a target. `#! code message` is a problem there, `#? code share message` a finding.
 Anywhere: `fake: die`, `fake: garbage`, `fake: hang` (until cancelled), `fake: wait FILE` (until the file is there),
-`fake: failed` (validation). Methods and cancellations are appended to $FAKE_WORKER_LOG, one JSON object a line.
+`fake: failed` (validation), `fake: unable` (no verdict). `fake: later FILE` sends the numbers at once and the verdict
+as an update when the file is there, or dies then with `fake: late death`. Methods and cancellations are appended to
+$FAKE_WORKER_LOG, one JSON object a line, and "no verdict" where an update was cancelled.
 """
 
 import json
@@ -18,6 +20,7 @@ _ROW = re.compile(r"#= (\S+) (\S+)(?: (\d+))?")
 _PROBLEM = re.compile(r"#! (\S+) (.*)")
 _FINDING = re.compile(r"#\? (\S+) (\S+) (.*)")
 _WAIT = re.compile(r"fake: wait (\S+)")
+_LATER = re.compile(r"fake: later (\S+)")
 
 _out = sys.stdout.buffer
 _lock = threading.Lock()
@@ -37,7 +40,12 @@ def log(entry: dict) -> None:
             file.write(json.dumps(entry) + "\n")
 
 
-def report(params: dict, text: str) -> dict:
+def report(params: dict, text: str, *, pending: bool = False) -> dict:
+    status = "failed" if "fake: failed" in text else "not-validated" if "fake: unable" in text else "validated"
+    reason = "" if status == "validated" else "no twin was found" if status == "not-validated" else "o[0] differs"
+    checked = {"status": status, "sizes": {"B": 2}, "max_rel_error": 1e-7, "reason": reason}
+    if pending:
+        checked = {"status": "not-validated", "reason": "validation is running"}
     problems, targets, current = [], [], None
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         if found := _ROW.search(line):
@@ -60,8 +68,12 @@ def report(params: dict, text: str) -> dict:
                 {"name": "memory", "amount": 2000, "unit": "byte", "peak_per_s": 3e12, "time_s": row["time_s"]},
             ]
             if line.lstrip().startswith("class "):
-                current = target(line, number, row, params, failed="fake: failed" in text)
+                current = target(line, number, row, params, checked)
                 targets.append(current)
+                if checked["status"] == "failed":
+                    message = f"{current['name']}: no number is shown: o[0] differs, expected 0.25, found -0.25"
+                    problem = {"code": "validation-failed", "line": number + 2, "message": message}
+                    problems.append({**problem, "severity": "error"})
             elif current is not None:
                 current["lines"].append({**row, "kind": "op"})
         if found := _PROBLEM.search(line):
@@ -76,9 +88,8 @@ def report(params: dict, text: str) -> dict:
     return {"path": params["path"], "problems": problems, "targets": targets}
 
 
-def target(line: str, number: int, row: dict, params: dict, *, failed: bool) -> dict:
+def target(line: str, number: int, row: dict, params: dict, checked: dict) -> dict:
     name = line.split("class ")[1].split("(")[0].split(":")[0]
-    checked = {"status": "failed" if failed else "validated", "sizes": {"B": 2}, "max_rel_error": 1e-7}
     need = {"resource": "memory", "needed_per_s": 2e12, "available_per_s": 3e12, "ratio": 0.67, "unit": "byte/s"}
     inverse = {"target_s": params["target_s"], "meets": ["h200"], "reachable": True, "rows": [need]}
     seconds = row["time_s"]
@@ -95,7 +106,7 @@ def target(line: str, number: int, row: dict, params: dict, *, failed: bool) -> 
         "limit": row["limit"],
         "confidence": "high",
         "partial": [],
-        "validation": {**checked, "reason": "o[0] differs"},
+        "validation": checked,
         "inverse": inverse if params["target_s"] else None,
         "modules": [],
         "lines": [],
@@ -134,7 +145,21 @@ def answer(message: dict) -> None:
         send({"id": request, "error": {"code": found[1], "message": "as asked"}})
     else:
         send({"id": request, "progress": {"stage": "bound", "message": "bounding"}})
-        send({"id": request, "result": report(params, text)})
+        later = _LATER.search(text)
+        send({"id": request, "result": report(params, text, pending=later is not None)})
+        if later:
+            give_verdict(request, params, text, Path(later[1]))
+
+
+def give_verdict(request: int, params: dict, text: str, gate: Path) -> None:
+    while not gate.exists() and request not in _cancelled:
+        time.sleep(0.005)
+    if request in _cancelled:
+        log({"method": "no verdict", "id": request})
+        return
+    if "fake: late death" in text:
+        os._exit(9)
+    send({"id": request, "update": report(params, text)})
 
 
 def main() -> None:

@@ -141,7 +141,7 @@ async def test_a_failed_validation_shows_no_number_but_a_mark(start):
     editor: Editor = await start()
     uri = editor.open(MODEL + "# fake: failed\n")
     [mark] = await editor.analysed(uri)
-    assert (mark.code, mark.range.start.line) == ("validation-failed", 1)
+    assert (mark.code, mark.severity, mark.range.start.line) == ("validation-failed", 1, 3)
     assert "o[0] differs" in mark.message
     assert await editor.hints(uri) == []
 
