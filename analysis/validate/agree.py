@@ -67,7 +67,7 @@ def agreement(
         if wrong is not None and worst < 1.0:  # ill-conditioned, or wrong?
             exact = golden.exact or (exact_run() if exact_run is not None else None)
             pairs = list(_pairs(replace(golden, exact=exact), lowered, program))
-            worst, wrong, differs = _compared(golden, pairs, values, how(widen(program), inputs, want))
+            worst, wrong, differs = _compared(golden, pairs, values, how(widen(program, _dtypes(golden)), inputs, want))
     except (TooLarge, MissingInput, NotExecutable) as error:
         return Verdict(status="not-validated", reason=str(error))
     except OutOfBounds as error:
@@ -78,12 +78,16 @@ def agreement(
     return Verdict(status="validated", max_rel_error=worst, tensors=len(want), reason=reason)
 
 
+def _dtypes(golden: Golden) -> frozenset[str]:
+    return frozenset(t.dtype for t in golden.trace.tensors)
+
+
 def _pairs(golden: Golden, lowered: Lowered, program: Program) -> Iterator[_Pair]:
     """What operators gave, in the program's order, then its outputs.
 
     `Lowered.names` has a tensor's first name; what a later operator wrote into it is compared through the outputs.
     """
-    rounding, exact = roundings(program), golden.exact or Exact()
+    rounding, exact = roundings(program, _dtypes(golden)), golden.exact or Exact()
     visible = {n for node in program.nodes for n in defined(node)}
     live = live_names(program, lowered.returned) & visible
     seen: set[int] = set(golden.externals)

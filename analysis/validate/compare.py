@@ -45,12 +45,18 @@ class Difference:
     found: float | int | bool | complex
 
 
-def roundings(program: Program) -> dict[str, Rounding]:
-    """The rounding of every tensor of a program, by name."""
+def roundings(program: Program, dtypes: Iterable[str] | None = None) -> dict[str, Rounding]:
+    """The rounding of every tensor of a program, by name.
+
+    `dtypes` are the original's: what it never had cannot excuse a difference.
+    """
     types = tensor_types(program)
     known = {d.name: Rounding(_EPSILON.get(d.dtype, 0.0), 0.0) for d in program.declarations}
     _follow((*program.setup, *program.nodes), types, known)
-    return known
+    if dtypes is None:
+        return known
+    coarsest = max((_EPSILON.get(d, 0.0) for d in dtypes), default=0.0)
+    return {name: Rounding(min(r.epsilon, coarsest), r.steps) for name, r in known.items()}
 
 
 def _follow(nodes: Iterable[Node], types: Mapping[str, TensorType], known: dict[str, Rounding]) -> None:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from sollens.analysis.lower import registry
+from sollens.analysis.lower.lower import lower
+from sollens.analysis.validate.agree import How, agreement
 from sollens.analysis.validate.compare import Rounding, difference
 from tests.validate.conftest import BUDGET
 
@@ -139,6 +141,20 @@ def test_nan_and_infinities_must_be_at_the_same_places() -> None:
 def test_tolerance_grows_with_the_root_of_the_reduction() -> None:
     assert Rounding(2.0**-24, 400.0).tolerance == pytest.approx(10 * Rounding(2.0**-24, 4.0).tolerance)
     assert Rounding(2.0**-11, 4.0).tolerance == pytest.approx(2**13 * Rounding(2.0**-24, 4.0).tolerance)
+
+
+def test_a_coarse_dtype_that_the_original_never_had_excuses_nothing(files: Any) -> None:
+    golden = files.golden(MODEL)
+    lowered = lower(golden.trace)
+    assert agreement(golden, lowered, How(executor="reference")).status == "validated"
+    for dtype in ("f16", "bf16"):
+        for k, node in enumerate(lowered.program.nodes):
+            if node.name == "row_max":  # cancels out of a softmax
+                continue
+            narrow = replace(node, dtype=dtype)
+            nodes = (*lowered.program.nodes[:k], narrow, *lowered.program.nodes[k + 1 :])
+            wrong = replace(lowered, program=replace(lowered.program, nodes=nodes))
+            assert agreement(golden, wrong, How(executor="reference")).status == "failed", (dtype, node.name)
 
 
 def test_amplified_rounding_is_allowed_and_error_is_not() -> None:
