@@ -8,9 +8,10 @@ other side's rounding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from sollens.analysis.execute.storage import stored_dtype
 from sollens.analysis.ir.affine import Affine, Constraint, dim
 from sollens.analysis.ir.nodes import Apply, Dim, Expr, Select, Statement
 
+_Leaf = TypeVar("_Leaf")
 _MOST_OPERATIONS = 600
 _MOST_LOOPS = 15
 
@@ -33,7 +35,8 @@ class Kernel:
 
     The function takes pointers to the result and to `tensors`, with elements of the types in `signature`, then
     `integers` and `floats` by value. The first two integers are the range of the outermost own dim, whose extent is
-    `split` (1: there is none). Integers are affine in the indices of enclosing loops.
+    `split` (1: there is none). Integers are affine in the indices of enclosing loops. `zeroed`: the result must be 0
+    before.
     """
 
     source: str
@@ -43,6 +46,7 @@ class Kernel:
     floats: tuple[float, ...]
     split: int
     points: int
+    zeroed: bool
 
 
 def held_dtype(dtype: str) -> np.dtype[np.generic]:
@@ -88,6 +92,7 @@ class _Emitter(Bodies):
             floats=tuple(self.floats),
             split=self.own[0].extent if self.own and not (self.node.scan and len(self.own) == 1) else 1,
             points=outer * prod(d.extent for d in self.inner),
+            zeroed=self.zeroed,
         )
 
     # --- loops
@@ -96,6 +101,8 @@ class _Emitter(Bodies):
         own = self.own[k:]
         if self.node.scan is not None and len(own) == 1:
             self.scan(own[0])
+        elif k == 0 and self.zeroed:
+            self.live_loops(self.own, (), list(self.node.guard), lambda: self.store(self.body(self.node.body)))
         elif own:
             first = "n0, n1" if k == 0 else self.integer(Affine(own[0].extent))
             with self.w.block(f"for {self.loops[own[0].name]} in range({first}):"):
@@ -103,16 +110,12 @@ class _Emitter(Bodies):
         elif self.node.reduction is not None:
             self.reduction(self.node.reduction.kind)
         else:
-            self.element()
-
-    def element(self) -> None:
-        if not self.node.guard:
-            return self.store(self.body(self.node.body))
-        with self.w.block(f"if {self.condition(self.node.guard)}:"):
             self.store(self.body(self.node.body))
-        with self.w.block("else:"):
-            self.w.line(f"o[{self.result_offset()}] = 0")
-        return None
+
+    @property
+    def zeroed(self) -> bool:
+        """Whether only the elements in the guard are written."""
+        return bool(self.node.guard) and self.node.reduction is None and self.node.scan is None
 
     def store(self, value: Value) -> None:
         code = convert(self.w, value, self.node.dtype).code
@@ -122,33 +125,38 @@ class _Emitter(Bodies):
 
     def reduction(self, kind: str) -> None:
         mark, depth = len(self.w.lines), self.w.depth
-        fold = self.inner_loops(0, list(self.node.guard), kind)
+        own = tuple(d.name for d in self.own)
+        guard = list(self.node.guard)
+        fold = self.live_loops(self.inner, own, guard, lambda: self.fold(kind, self.body(self.node.body)))
         start = Writer(depth=depth)
         for line in fold.start:
             start.line(line)
         self.w.lines[mark:mark] = start.lines
         self.store(fold.result)
 
-    def inner_loops(self, k: int, guard: list[Constraint], kind: str) -> _Fold:
-        reach = {d.name for d in (*self.own, *self.inner[:k])}
+    def live_loops(
+        self, dims: list[Dim], outer: tuple[str, ...], guard: list[Constraint], leaf: Callable[[], _Leaf]
+    ) -> _Leaf:
+        """Loops over the points in the guard, each part of which is looked at as early as can be, or limits a loop."""
+        reach = frozenset(outer)
         ready = [c for c in guard if c.expr.names & self.loops.keys() <= reach]
         if ready:
             with self.w.block(f"if {self.condition(tuple(ready))}:"):
-                return self.inner_loops(k, [c for c in guard if c not in ready], kind)
-        if k == len(self.inner):
-            return self.fold(kind, self.body(self.node.body))
-        d = self.inner[k]
-        low, high = ["0"], [self.integer(Affine(d.extent))]
+                return self.live_loops(dims, outer, [c for c in guard if c not in ready], leaf)
+        if not dims:
+            return leaf()
+        d = dims[0]
+        split = self.loops[d.name] == "i0"
+        low, high = (["n0"], ["n1"]) if split else (["0"], [self.integer(Affine(d.extent))])
         rest = list(guard)
         for c in guard:
             factor = 0 if c.equal else holds_linearly(c.expr, d.name)
             if factor and c.expr.names & self.loops.keys() <= reach | {d.name}:
                 rest.remove(c)
                 self.limit(c.expr - dim(d.name) * factor, factor, low, high)
-        bounds = self.extreme(">", low), self.extreme("<", high)
-        span = bounds[1] if len(low) == 1 else ", ".join(bounds)
+        span = f"{self.extreme('>', low)}, {self.extreme('<', high)}".removeprefix("0, ")
         with self.w.block(f"for {self.loops[d.name]} in range({span}):"):
-            return self.inner_loops(k + 1, rest, kind)
+            return self.live_loops(dims[1:], (*outer, d.name), rest, leaf)
 
     def extreme(self, sign: str, candidates: list[str]) -> str:
         """The largest or smallest of some integers."""

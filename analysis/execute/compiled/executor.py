@@ -202,7 +202,8 @@ class _Machine:
                 values = {name: self.values[name].reshape(-1) if how.flat else self.values[name] for name in operands}
                 return fallback.evaluate(how.node, values, dtypes, self.indices).reshape(node.shape)
             case Compiled():
-                out = np.empty(node.shape, held_dtype(node.dtype))
+                new = np.zeros if how.kernel.zeroed else np.empty
+                out: Array = new(node.shape, held_dtype(node.dtype))
                 self.execute(how, out)
                 return out
             case Multiplied():
