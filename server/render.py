@@ -7,6 +7,7 @@ from sollens.analysis.report import Inverse, LineRow, Resource, TargetReport
 from sollens.hardware.units import (
     format_bound_seconds,
     format_bytes,
+    format_error,
     format_flop,
     format_intensity,
     format_macs,
@@ -141,13 +142,15 @@ def provenance(target: TargetReport) -> str:
     """How far the program behind the numbers was checked."""
     validation = target.validation
     sizes = ", ".join(f"{name}={size}" for name, size in validation.sizes.items())
-    error = f", largest relative error {validation.max_rel_error:.1e}" if validation.max_rel_error is not None else ""
+    error = validation.max_rel_error
+    worst = f", largest relative error {format_error(error)}" if error is not None else ""
     reason = f": {validation.reason}" if validation.reason else ""
     match validation.status:
         case "validated":
-            return escape(f"Validated against the original{f' at {sizes}' if sizes else ''}{error}.")
+            how = f"on a twin with {sizes}" if sizes else "at these sizes"
+            return escape(f"Validated against the original: the whole program, {how}{worst}{reason}.")
         case "by-kernel":
-            return escape(f"Validated kernel by kernel{f' at {sizes}' if sizes else ''}{error}.")
+            return escape(f"Validated kernel by kernel{worst}{reason}.")
         case "failed":
             return escape(f"Validation failed{reason}: no number is shown.")
         case "not-validated":
