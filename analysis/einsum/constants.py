@@ -73,6 +73,19 @@ def folded_constant(value: Value, kernel: Kernel) -> Value | None:
             return None
 
 
+def scanned_constant(value: Value, kind: str) -> bool:
+    """Whether a scan over nothing but this value stays at it (a masked score stays masked)."""
+    if isinstance(value, isl.Aff):
+        return False
+    match kind:
+        case "sum":
+            return value == 0 or value <= MASKED
+        case "prod":
+            return value in (0, 1)
+        case _:
+            return kind in ("max", "min", "any", "all")
+
+
 def neutral_value(reduction: str) -> float | None:
     """What a reduction over nothing gives, where a known value is of use."""
     return {"sum": 0.0, "any": 0, "all": 1, "prod": 1.0, "max": -math.inf}.get(reduction)

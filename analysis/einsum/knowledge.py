@@ -24,6 +24,7 @@ from sollens.analysis.einsum.constants import (
     is_any,
     is_neutral,
     neutral_value,
+    scanned_constant,
     unary,
 )
 from sollens.analysis.einsum.kernels import FlatProgram, Kernel
@@ -119,20 +120,28 @@ class Knowledge:
         domain = domain_set(list(zip(names, intervals, strict=True)), kernel.guard)
         kept, count = len(kernel.dims), len(kernel.reduced)
         outputs = box_set(tuple(intervals[:kept]))
-        active, static = domain, True
+        touched = domain.project_out(isl.dim_type.set, kept, count)
+        active = unknown = domain
+        static = True
         result: list[Piece] = []
         for piece in self.of_expr(kernel.body, names, intervals) if possible else ():
+            unknown = unknown.subtract(piece.where) if piece.static else unknown
             if is_neutral(piece.value, kernel.reduction):
                 active = active.subtract(piece.where)
                 static &= piece.static
                 continue
             folded = folded_constant(piece.value, kernel)
             if folded is not None:
-                fibres = domain.subtract(piece.where).project_out(isl.dim_type.set, kept, count)
-                touched = domain.project_out(isl.dim_type.set, kept, count)
-                result.append(Piece(touched.subtract(fibres), folded, piece.static))
-        touched = active.project_out(isl.dim_type.set, kept, count)
-        return _tidy([*result, Piece(outputs.subtract(touched), neutral, static)])
+                mixed = domain.subtract(piece.where).project_out(isl.dim_type.set, kept, count)
+                result.append(Piece(touched.subtract(mixed), folded, piece.static))
+        result.append(Piece(outputs.subtract(active.project_out(isl.dim_type.set, kept, count)), neutral, static))
+        if unknown is not domain:
+            # What folds constants only is one, whichever.
+            rest = touched.subtract(unknown.project_out(isl.dim_type.set, kept, count))
+            for piece in result:
+                rest = rest.subtract(piece.where)
+            result.append(Piece(rest, ANY))
+        return _tidy(result)
 
     def _of_scan(self, kernel: Kernel, names: Sequence[str], intervals: Sequence[Interval]) -> Pieces:
         """A scan is known before the first value that changes it, and some constant before the first unknown one."""
@@ -141,9 +150,10 @@ class Knowledge:
         neutral = neutral_value(kind)
         if neutral is None:
             return ()
-        active = unknown = domain_set(list(zip(names, intervals, strict=True)), kernel.guard)
+        domain = active = unknown = domain_set(list(zip(names, intervals, strict=True)), kernel.guard)
         static = True
-        for piece in self.of_expr(kernel.body, names, intervals):
+        pieces = self.of_expr(kernel.body, names, intervals)
+        for piece in pieces:
             unknown = unknown.subtract(piece.where) if piece.static else unknown
             if is_neutral(piece.value, kind):
                 active = active.subtract(piece.where)
@@ -151,7 +161,14 @@ class Knowledge:
         whole = box_set(tuple(intervals))
         onwards = along_axis(len(names), names.index(along), backwards=reverse)
         changed, undecided = (s.apply(onwards).intersect(whole) for s in (active, unknown))
-        return _tidy([Piece(whole.subtract(changed), neutral, static), Piece(changed.subtract(undecided), ANY)])
+        known = [Piece(whole.subtract(changed), neutral, static)]
+        rest = changed.subtract(undecided)
+        for piece in pieces:
+            if piece.static and scanned_constant(piece.value, kind):
+                same = rest.subtract(domain.subtract(piece.where).apply(onwards))
+                known.append(Piece(same, piece.value))
+                rest = rest.subtract(same)
+        return _tidy([*known, Piece(rest, ANY)])
 
     def of_expr(self, expr: Expr, names: Sequence[str], intervals: Sequence[Interval]) -> Pieces:
         """Known pieces of a body over a loop nest."""

@@ -210,9 +210,10 @@ class Machine:
         if terms is not None:
             return self.contract(node, terms, points)
         folded = [(k, self.evaluate(node.body, here, node.name)) for k, here in points]
-        return self.fold(node.name, node.reduction.kind, folded)
+        size = math.prod(d.extent for d in node.reduction.dims)
+        return self.fold(node.name, node.reduction.kind, folded, size)
 
-    def fold(self, name: str, kind: str, folded: list[tuple[Index, Value]]) -> Value:
+    def fold(self, name: str, kind: str, folded: list[tuple[Index, Value]], size: int) -> Value:
         positional = kind in ("argmax", "argmin")
         live = [(k, v) for k, v in folded if positional or not (v.constant and NEUTRAL[kind](v.number))]
         if all(v.constant for _, v in live):
@@ -220,12 +221,15 @@ class Machine:
         unknown = [v for _, v in live if not v.constant]
         known = [v for _, v in live if v.constant]
         distinct = list(dict.fromkeys(unknown))
+        if any(v.partial for v in unknown):
+            self.partial_repeats += len(unknown) - len(distinct)
         if (
             len(distinct) == 1
             and not known
             and not positional
             and (len(unknown) == 1 or kind in ("max", "min", "any", "all"))
         ):
+            distinct[0].partial |= len(unknown) < size  # a window cut to one element
             return distinct[0]
         ops = len(distinct) - 1 + bool(known)
         if kind in ("sum", "prod"):
@@ -253,6 +257,8 @@ class Machine:
         if not live:
             return self.constant(fold_constants("sum", known))
         args = tuple(v for values in live for v in values)
+        if any(v.partial for v in args):
+            self.partial_repeats += len(live) - len(set(live))
         return self.value(
             ("contract", node.name, len(known), tuple(where)),
             args,
@@ -297,14 +303,18 @@ class Machine:
                 return self.constant(expr.expr.evaluate(at))
             case Select():
                 taken = all(c.holds(at) for c in expr.condition)
-                return self.evaluate(expr.then if taken else expr.otherwise, at, name)
+                chosen = self.evaluate(expr.then if taken else expr.otherwise, at, name)
+                chosen.partial = True  # one side may repeat where the other does not
+                return chosen
             case Apply():
                 return self.apply(expr, [self.evaluate(a, at, name) for a in expr.args], name)
 
     def apply(self, expr: Apply, args: list[Value], name: str) -> Value:
         if expr.op == "where":
-            if args[0].constant:
-                return args[1] if args[0].number else args[2]
+            if args[0].constant and args[0].number == args[0].number:
+                chosen = args[1] if args[0].number else args[2]
+                chosen.partial = True
+                return chosen
             if args[1] is args[2]:
                 return args[1]
         if all(a.constant for a in args):
@@ -315,6 +325,7 @@ class Machine:
                 if known is not None:
                     return self.constant(known)
                 if is_identity(expr.op, k, a.number):
+                    args[1 - k].partial |= not isinstance(expr.args[k], Literal)
                     return args[1 - k]
         filled = any(a.constant and not isinstance(e, Literal) for a, e in zip(args, expr.args, strict=True))
         return self.value((expr.op, expr.dtype, name), tuple(args), vector_ops=SCALAR_OPS[expr.op].cost, partial=filled)

@@ -60,7 +60,9 @@ _SCALARS: dict[str, Callable[..., Any]] = {
 
 
 def fold_constants(op: str, numbers: Sequence[Any], dtype: str = "") -> Any:
-    """The number, or nan where nobody needs it."""
+    """The number, or nan where nobody needs it; nothing but a nan follows from one."""
+    if any(isinstance(n, float) and math.isnan(n) for n in numbers):
+        return math.nan
     try:
         if op in FOLDS and op not in _SCALARS:
             result, fold = FOLDS[op]
