@@ -66,6 +66,7 @@ def main() -> int:
     rows.sort(key=lambda row: (row["level"], int(row["name"].split("_")[0])))
     document = {
         "sollens": version(), "torch": version_of(options.interpreter, "torch"), "machine": machine(),
+        "load_average": os.getloadavg()[2],
         "levels": [summary(level, rows) for level in sorted({row["level"] for row in rows})], "problems": rows,
     }  # fmt: skip
     options.output.mkdir(parents=True, exist_ok=True)
@@ -211,7 +212,8 @@ def markdown(document: dict[str, Any]) -> str:
     lines = [
         f"sollens {document['sollens']}, torch {document['torch']}, {document['machine']['cores']} cores, "
         f"Python {document['machine']['python']}; one warm agent.",
-        "Cold: no compiled kernel, no twin known. Warm: as after an edit.",
+        "Cold: no compiled kernel, no twin known. Warm: as after an edit. Wall time; the load average over the last "
+        f"15 minutes was {document['load_average']:.1f}.",
         "",
         f"| level | problems | {' | '.join(STATUSES)} | twins | cold median (p95) | warm median (p95) | peak memory |",
         "|---|" + "---:|" * (len(STATUSES) + 5),
