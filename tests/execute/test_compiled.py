@@ -292,6 +292,20 @@ def test_loops_compile_their_body_once(compile_all: None) -> None:
     assert kernels.counters.compiled <= before + 1
 
 
+def test_many_small_uses_are_worth_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "COMPILE_S", 0.01)
+    kernels.forget()
+    nodes = tuple(
+        Statement(name=b, dtype="f32", dims=dims(i=7), body=Apply("cos", (Apply("cos", (Read(a, (dim("i"),)),)),)))
+        for a, b in pairwise(["x", *(f"t{k}" for k in range(60))])
+    )
+    before = kernels.counters.compiled
+    check(program_of(nodes[:3], x=(7,)), {"x": np.ones(7, np.float32)})
+    assert kernels.counters.compiled == before
+    check(program_of(nodes, x=(7,)), {"x": np.ones(7, np.float32)})
+    assert kernels.counters.compiled == before + 1
+
+
 # --- safety
 
 HOSTILE = ("__import__('os').system('false')", 'x"]\n    raise SystemExit', "o", "I", "n0", "v1", "import os")

@@ -25,21 +25,28 @@ class Counters:
 
 counters = Counters()
 _functions: dict[tuple[str, tuple[str, ...]], Function] = {}
-_absent: set[tuple[str, tuple[str, ...]]] = set()
+_spared: dict[tuple[str, tuple[str, ...]], float] = {}  # seconds of NumPy that a kernel not compiled would have saved
 _lock = threading.Lock()
 
 
-def find(kernel: Kernel, *, compiling: bool = True) -> Function | None:
-    """The kernel's function. Without `compiling`, None where it would have to be compiled first."""
+def find(kernel: Kernel, saves_s: float, worth_s: float) -> Function | None:
+    """The kernel's function; None where it would have to be compiled and that is not worth it yet.
+
+    It is once all that asked for this kernel would have saved `worth_s` together.
+    """
     identity = (kernel.source, kernel.signature)
-    function = _functions.get(identity)
-    if function is not None or (not compiling and identity in _absent):
+    if (function := _functions.get(identity)) is not None:
         return function
     with _lock:
-        function = _functions.get(identity) or _obtain(kernel, compiling)
-        if function is None:
-            _absent.add(identity)
-        else:
+        if (function := _functions.get(identity)) is not None:
+            return function
+        asked_before = identity in _spared
+        _spared[identity] = _spared.get(identity, 0.0) + saves_s
+        compiling = _spared[identity] > worth_s
+        if asked_before and not compiling:
+            return None
+        function = _obtain(kernel, compiling)
+        if function is not None:
             _functions[identity] = function
     return function
 
@@ -72,4 +79,4 @@ def forget() -> None:
     """Drop the functions in memory, as a new process would start."""
     with _lock:
         _functions.clear()
-        _absent.clear()
+        _spared.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -111,7 +112,7 @@ def compiled(
     kernel = emit(flat, dtypes)
     points = prod(d.extent for d in flat.domain)
     numpy_s = (points * _NUMPY_POINT_S * _weight(flat.body) + _NUMPY_STATEMENT_S) * prod(trips.values())
-    function = kernels.find(kernel, compiling=always or numpy_s > COMPILE_S)
+    function = kernels.find(kernel, math.inf if always else numpy_s, COMPILE_S)
     if function is None:
         return Interpreted(flat, True, "small")
     varying = tuple((k, a) for k, a in enumerate(kernel.integers) if not a.is_constant)
