@@ -55,7 +55,7 @@ def _detail(target: Target) -> str:
     peaks = target.matmul_peak_flop_per_s
     shown = [
         f"{PIPES[name]} {format_rate(peaks[name].value, 'FLOP/s')}"
-        for name in ("float32", "tf32", "bfloat16", "float8")
+        for name in ("float32", "tf32", "bfloat16")
         if name in peaks
     ]
     memory = f"{format_rate(target.bandwidth_bytes_per_s.value, 'byte/s')}, {format_bytes(target.capacity_bytes.value)}"

@@ -27,7 +27,7 @@ def hover(result: Result | None, line: int) -> str | None:
     parts = [headline(row, result)]
     if row.line.resources:
         parts.append(resource_table(row.line.resources, result.chip_of(row.target).memory))
-    parts += [bounds_table(row), work(row.line), operators(row.line)]
+    parts += [work(row.line), bounds_table(row), operators(row.line)]
     if len(rows) > 1:
         parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))
     if target.inverse is not None and row.line.kind == "total":

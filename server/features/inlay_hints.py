@@ -60,7 +60,7 @@ def tooltip(result: Result | None, *, serial: int, row_line: int) -> str | None:
     parts = [headline(row, result)]
     if row.line.resources:
         parts.append(resource_table(row.line.resources, result.chip_of(row.target).memory))
-    parts += [bounds_table(row), work(row.line), operators(row.line)]
+    parts += [work(row.line), bounds_table(row), operators(row.line)]
     if len(rows) > 1:
         parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))
     parts.append(provenance(row.target))

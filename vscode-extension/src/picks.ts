@@ -15,7 +15,8 @@ export async function chooseHardware(supervisor: Supervisor): Promise<void> {
     throw new Error("expected the server to list hardware, found none. See the output.");
   }
   const current = supervisor.status?.hardware;
-  const items = chips.map((chip) => ({
+  const currentFirst = [...chips].sort((one, other) => Number(other.id === current) - Number(one.id === current));
+  const items = currentFirst.map((chip) => ({
     label: chip.name,
     description: chip.id === current ? `${chip.description} (current)`.trim() : chip.description,
     detail: chip.detail,

@@ -20,8 +20,13 @@ export interface StatusView {
 
 const HINT = "Click for hardware, interpreter, restart and output.";
 
+/** A chip's name as short as it is still told apart: no vendor, no brand, no memory size, nothing in brackets. */
+export function shortName(hardwareName: string): string {
+  return hardwareName.replace(/^(?:NVIDIA|AMD|Google)(?: GeForce| Instinct| Cloud)? /, "").replace(/ (?:\d+GB|\(.*\))$/, "");
+}
+
 export function statusView(phase: Phase, status: Status | undefined): StatusView {
-  const label = ["SOL", status?.hardwareName].filter(Boolean).join(" ");
+  const label = ["SOL", shortName(status?.hardwareName ?? "")].filter(Boolean).join(" ");
   switch (phase.kind) {
     case "stopped":
       return { text: `$(circle-slash) SOL`, tooltip: ["sollens is not running.", HINT], background: "none" };

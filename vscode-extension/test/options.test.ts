@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseHardware, parseStatus } from "../src/protocol";
 import { initializationOptions, targetOfChange, trustedText } from "../src/settings";
-import { statusView } from "../src/statusview";
+import { shortName, statusView } from "../src/statusview";
 
 const STATUS = { state: "idle", text: "", hardware: "h100-sxm", hardwareName: "H100 SXM", interpreter: "/py", uri: null };
 
@@ -54,4 +54,9 @@ test("the status item names the chip and shows state by icon and colour", () => 
   assert.ok(statusView(phase, parseStatus({ ...STATUS, interpreter: null })).tooltip.includes("Interpreter: none"));
   assert.equal(statusView({ kind: "failed", problem: "why" }, undefined).tooltip[0], "why");
   assert.equal(statusView({ kind: "starting" }, undefined).text, "$(loading~spin) SOL");
+});
+
+test("chips have short names in the status bar", () => {
+  const names = ["NVIDIA H100 SXM5 80GB", "NVIDIA GeForce RTX 4090 24GB", "AMD Instinct MI300X 192GB", "Google Cloud TPU v6e (Trillium)", "H100 SXM", ""];
+  assert.deepEqual(names.map(shortName), ["H100 SXM5", "RTX 4090", "MI300X", "TPU v6e", "H100 SXM", ""]);
 });
