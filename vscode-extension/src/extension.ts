@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import { watchPythonExtension } from "./environment";
+import { installIntoChosen } from "./install";
 import { Listings, type ListingKind } from "./listing";
 import { chooseHardware, chooseInterpreter, showMenu } from "./picks";
 import { tellProblem } from "./problems";
@@ -61,6 +62,7 @@ function commands(server: Supervisor, listings: Listings, log: vscode.LogOutputC
       const answer = await server.execute(ServerCommand.clearCache);
       void vscode.window.showInformationMessage(typeof answer === "string" && answer !== "" ? answer : "sollens: the cache is empty.");
     },
+    "sollens.installServer": () => installIntoChosen(server, log),
     "sollens.restart": () => server.restart(),
     "sollens.showOutput": async () => log.show(),
     "sollens.showMenu": () => showMenu(server),

@@ -49,18 +49,17 @@ export async function locateServer(
   return notInstalled(interpreter, answer);
 }
 
-/** The command that installs the server into `interpreter`, as program and arguments. */
-export function installCommand(interpreter: string): readonly [string, ...string[]] {
-  return [interpreter, "-m", "pip", "install", "sollens"];
+/**
+ * The command that installs the server of a checkout into `interpreter`, as program and arguments. Never from an index by
+ * name: nobody here owns that name there, and a stranger's package would be run.
+ */
+export function installCommand(interpreter: string, checkout: string): readonly [string, ...string[]] {
+  return [interpreter, "-m", "pip", "install", "-e", checkout];
 }
 
-/** `command` as one would type it. */
-export function commandText(command: readonly string[], platform: NodeJS.Platform): string {
-  const plain = platform === "win32" ? /^[\w./:\\+=-]+$/ : /^[\w./:+=-]+$/;
-  const quote = (word: string): string => (platform === "win32" ? `"${word}"` : `'${word.replaceAll("'", `'\\''`)}'`);
-  const quoted = command.map((word) => (plain.test(word) ? word : quote(word)));
-  const needsCall = platform === "win32" && quoted[0] !== command[0];
-  return (needsCall ? "& " : "") + quoted.join(" ");
+/** Whether a pyproject.toml is that of sollens. */
+export function isOfSollens(pyproject: string): boolean {
+  return /^name\s*=\s*"sollens"\s*$/m.test(pyproject);
 }
 
 function notInstalled(interpreter: Interpreter | undefined, answer: Probe | undefined): NotInstalled {
@@ -82,7 +81,7 @@ function notInstalled(interpreter: Interpreter | undefined, answer: Probe | unde
         "Install sollens in a newer one and name it in sollens.server.path; your model keeps this one.",
     };
   }
-  return { installInto: interpreter.path, problem: `${expected}, found neither (${interpreter.path}). Install it there, or set sollens.server.path.` };
+  return { installInto: interpreter.path, problem: `${expected}, found neither (${interpreter.path}). Install it there from a checkout of sollens, or set sollens.server.path.` };
 }
 
 function runsServer(answer: Probe): boolean {

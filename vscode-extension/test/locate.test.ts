@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Interpreter } from "../src/interpreter";
-import { commandText, installCommand, locateServer } from "../src/locate";
+import { installCommand, isOfSollens, locateServer } from "../src/locate";
 import { parseProbe, probe, type Probe } from "../src/probe";
 import { machineWith, TRUSTED } from "./machine";
 
@@ -49,10 +50,10 @@ test("when there is none, the installation is offered only into a Python that ca
   assert.ok("problem" in answer && answer.problem.includes("found neither Python nor sollens"));
 });
 
-test("the install command can be pasted into a shell", () => {
-  assert.equal(commandText(installCommand("/usr/bin/python3"), "linux"), "/usr/bin/python3 -m pip install sollens");
-  assert.equal(commandText(installCommand("/a b/it's/python"), "linux"), `'/a b/it'\\''s/python' -m pip install sollens`);
-  assert.equal(commandText(installCommand("C:\\a b\\python.exe"), "win32"), `& "C:\\a b\\python.exe" -m pip install sollens`);
+test("the server is installed from a checkout, never by name from an index", () => {
+  assert.deepEqual(installCommand("/usr/bin/python3", "/home/me/sollens"), ["/usr/bin/python3", "-m", "pip", "install", "-e", "/home/me/sollens"]);
+  assert.ok(isOfSollens(readFileSync(`${process.cwd()}/../pyproject.toml`, "utf8")));
+  assert.ok(!isOfSollens('[project]\nname = "model"\ndependencies = ["sollens"]\n'));
 });
 
 test("the probe's answer is found among other output", () => {
