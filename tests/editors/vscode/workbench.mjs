@@ -1,0 +1,179 @@
+// A real VS Code workbench in a headless Chromium, with the packaged extension, on a folder of its own.
+import { chromium } from "playwright-core";
+import { execFileSync, spawn } from "node:child_process";
+import fs from "node:fs";
+import net from "node:net";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const repository = fileURLToPath(new URL("../../..", import.meta.url));
+export const python = process.env.SOLLENS_PYTHON ?? path.join(repository, ".venv/bin/python");
+const codeServer = process.env.CODE_SERVER ?? path.join(os.tmpdir(), "sollens-code-server");
+const chromiumProgram = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const vsix = path.join(repository, "vscode-extension/sollens.vsix");
+
+const SETTINGS = {
+  "chat.commandCenter.enabled": false,
+  "chat.disableAIFeatures": true,
+  "editor.minimap.enabled": false,
+  "extensions.autoCheckUpdates": false,
+  "extensions.autoUpdate": false,
+  "extensions.ignoreRecommendations": true,
+  "git.enabled": false,
+  "security.workspace.trust.startupPrompt": "never",
+  "security.workspace.trust.banner": "never",
+  "telemetry.telemetryLevel": "off",
+  "workbench.startupEditor": "none",
+};
+
+/**
+ * Opens `file` of a folder that holds `files` (name: text). `settings` are the user's, `machine` those of the machine;
+ * `trust`: whether the folder is trusted from the start. `shots`: the folder for screenshots, `size` and `scale` of their pixels.
+ */
+export async function open({ files, file, settings = {}, machine = {}, trust = true, shots, size = { width: 1280, height: 720 }, scale = 1 }) {
+  const home = fs.mkdtempSync(path.join(os.tmpdir(), "sollens-e2e-"));
+  const folder = path.join(home, "project");
+  const data = path.join(home, "data");
+  const write = (name, text) => {
+    fs.mkdirSync(path.dirname(name), { recursive: true });
+    fs.writeFileSync(name, text);
+  };
+  for (const [name, text] of Object.entries(files)) write(path.join(folder, name), text);
+  write(path.join(data, "User/settings.json"), JSON.stringify({ ...SETTINGS, ...settings }));
+  write(path.join(data, "Machine/settings.json"), JSON.stringify(machine));
+  fs.mkdirSync(shots, { recursive: true });
+
+  const server = await startServer(home, data, trust);
+  const context = await chromium.launchPersistentContext(path.join(home, "chromium"), {
+    executablePath: chromiumProgram,
+    headless: true,
+    viewport: size,
+    deviceScaleFactor: scale,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+      "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"],
+  });
+  const page = context.pages()[0];
+  const payload = encodeURIComponent(JSON.stringify([["openFile", `vscode-remote://127.0.0.1:${server.port}${path.join(folder, file)}`]]));
+  const openedAt = Date.now();
+  await page.goto(`http://127.0.0.1:${server.port}/?folder=${folder}&payload=${payload}`);
+  await page.waitForSelector(".monaco-editor .view-lines .view-line", { timeout: 60_000 });
+  return new Workbench({ page, folder, home, shots, openedAt, close: () => context.close().finally(() => server.stop()) });
+}
+
+async function startServer(home, data, trust) {
+  const program = path.join(codeServer, "lib/vscode/out/server-main.js");
+  const base = [program, "--accept-server-license-terms", "--server-data-dir", home, "--user-data-dir", data,
+    "--extensions-dir", path.join(home, "extensions"), "--telemetry-level", "off"];
+  const env = { ...process.env, HOME: home, XDG_CONFIG_HOME: path.join(home, "config"), SOLLENS_CACHE_DIR: path.join(home, "cache"),
+    EXTENSIONS_GALLERY: JSON.stringify({ serviceUrl: "http://127.0.0.1:9/" }) };
+  execFileSync("node", [...base, "--install-extension", vsix], { env, stdio: "ignore" });
+  const port = await freePort();
+  const log = fs.openSync(path.join(home, "server.log"), "w");
+  const args = [...base, "--host", "127.0.0.1", "--port", String(port), "--without-connection-token", ...(trust ? ["--disable-workspace-trust"] : [])];
+  const child = spawn("node", args, { env, cwd: path.join(codeServer, "lib/vscode"), stdio: ["ignore", log, log], detached: true });
+  const stop = () => process.kill(-child.pid, "SIGTERM");
+  for (let tries = 0; tries < 300; tries++) {
+    const isUp = await fetch(`http://127.0.0.1:${port}/version`).then((answer) => answer.ok, () => false);
+    if (isUp) return { port, stop };
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  stop();
+  throw new Error(`expected VS Code's server on port ${port}, found none; see ${home}/server.log`);
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = net.createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+class Workbench {
+  constructor(parts) {
+    Object.assign(this, parts);
+  }
+
+  /** Waits until `probe` returns something true, prints it, and returns it. */
+  async eventually(what, probe, limitMs = 60_000) {
+    for (const start = Date.now(); Date.now() - start < limitMs; ) {
+      const value = await probe();
+      if (value) {
+        console.log("ok  ", what, typeof value === "string" ? value : "");
+        return value;
+      }
+      await this.page.waitForTimeout(20);
+    }
+    await this.shot("fail");
+    throw new Error(`${what}: not within ${limitMs / 1000} s`);
+  }
+
+  shot(name) {
+    return this.page.screenshot({ path: path.join(this.shots, `${name}.png`) });
+  }
+
+  /** The lines in view, hints included, in their order. */
+  lines() {
+    return this.page.evaluate(() =>
+      [...document.querySelectorAll(".monaco-editor .view-lines .view-line")]
+        .sort((one, other) => parseFloat(one.style.top) - parseFloat(other.style.top))
+        .map((line) => line.innerText.replace(/\u00a0/g, " ")));
+  }
+
+  /** The hint behind the first line in view that holds `text`; undefined when there is none. */
+  async hint(text) {
+    const line = (await this.lines()).find((each) => each.includes(text));
+    return line?.match(/(?:≥ [^#]*|free ?\??)$/)?.[0].trim();
+  }
+
+  async command(title) {
+    await this.page.keyboard.press("F1");
+    await this.page.waitForSelector(".quick-input-widget:visible");
+    await this.page.waitForTimeout(300);
+    await this.page.keyboard.type(title, { delay: 10 });
+    await this.page.waitForSelector(`.quick-input-list .monaco-list-row >> text=${title.split(": ").at(-1)}`);
+    await this.page.waitForTimeout(300);
+    await this.page.keyboard.press("Enter");
+  }
+
+  async goTo(line, column = 1) {
+    await this.page.keyboard.press("Control+g");
+    await this.page.waitForSelector(".quick-input-widget:visible");
+    await this.page.keyboard.type(`${line}:${column}`, { delay: 20 });
+    await this.page.keyboard.press("Enter");
+    await this.page.waitForTimeout(200);
+  }
+
+  /** Through the explorer: the search of "Go to File" needs ripgrep, which is not installed. */
+  async openFile(name) {
+    await this.page.locator(".explorer-viewlet .monaco-list-row", { hasText: name }).dblclick();
+    await this.page.waitForSelector(`.tab.active >> text=${name}`);
+    await this.page.waitForTimeout(500);
+  }
+
+  save() {
+    return this.page.keyboard.press("Control+s");
+  }
+
+  async hover(text) {
+    await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().locator("span span").first().hover();
+    await this.page.waitForSelector(".monaco-hover:not(.hidden)", { timeout: 20_000 });
+    await this.page.waitForTimeout(500);
+    return this.page.locator(".monaco-hover:not(.hidden)").first().innerText();
+  }
+
+  async status() {
+    const item = this.page.locator('.statusbar-item[id*="sollens"]');
+    if ((await item.count()) === 0) return { text: "", tooltip: "" };
+    return {
+      text: (await item.innerText()).replace(/\u00a0/g, " ").trim(),
+      tooltip: (await item.locator("a").first().getAttribute("aria-label")) ?? "",
+    };
+  }
+
+  async toasts() {
+    return (await this.page.locator(".notification-toast").allInnerTexts()).join(" | ");
+  }
+}
