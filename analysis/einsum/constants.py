@@ -92,18 +92,49 @@ def neutral_value(reduction: str) -> float | None:
 
 
 UNARY: Mapping[str, Callable[[float], float]] = {
-    "neg": operator.neg, "abs": abs, "not": lambda v: not v, "exp": math.exp, "sigmoid": lambda v: 0.0 if v < -700 else 1 / (1 + math.exp(-v)),
-    "tanh": math.tanh, "sqrt": math.sqrt, "floor": math.floor, "ceil": math.ceil, "sign": lambda v: (v > 0) - (v < 0),
-    "exp2": lambda v: 2.0**v, "reciprocal": lambda v: 1.0 / v, "isinf": math.isinf, "isnan": math.isnan, "isfinite": math.isfinite,
-    "log": lambda v: -math.inf if v == 0 else math.log(v), "real": lambda v: v, "conj": lambda v: v,
-}  # fmt: skip
+    "neg": operator.neg,
+    "abs": abs,
+    "not": lambda v: not v,
+    "exp": math.exp,
+    "sigmoid": lambda v: 0.0 if v < -700 else 1 / (1 + math.exp(-v)),
+    "tanh": math.tanh,
+    "sqrt": math.sqrt,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "sign": lambda v: (v > 0) - (v < 0),
+    "exp2": lambda v: 2.0**v,
+    "reciprocal": lambda v: 1.0 / v,
+    "isinf": math.isinf,
+    "isnan": math.isnan,
+    "isfinite": math.isfinite,
+    "log": lambda v: -math.inf if v == 0 else math.log(v),
+    "real": lambda v: v,
+    "conj": lambda v: v,
+}
 _BINARY: Mapping[str, Callable[[float, float], float]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "maximum": max, "minimum": min, "pow": operator.pow,
-    "floordiv": operator.floordiv, "mod": operator.mod, "fmod": math.fmod,
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-    "and": lambda a, b: bool(a) and bool(b), "or": lambda a, b: bool(a) or bool(b), "xor": lambda a, b: bool(a) != bool(b),
-    "bitand": lambda a, b: int(a) & int(b), "bitor": lambda a, b: int(a) | int(b), "bitxor": lambda a, b: int(a) ^ int(b),
-}  # fmt: skip
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": lambda a, b: a / b,
+    "maximum": max,
+    "minimum": min,
+    "pow": lambda a, b: float(a**b),
+    "floordiv": lambda a, b: a // b,
+    "mod": operator.mod,
+    "fmod": math.fmod,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "and": lambda a, b: bool(a) and bool(b),
+    "or": lambda a, b: bool(a) or bool(b),
+    "xor": lambda a, b: bool(a) != bool(b),
+    "bitand": lambda a, b: int(a) & int(b),
+    "bitor": lambda a, b: int(a) | int(b),
+    "bitxor": lambda a, b: int(a) ^ int(b),
+}
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -179,8 +210,13 @@ def combine(op: str, a: Value, b: Value, where: isl.Set) -> list[tuple[isl.Set, 
             )
         )
         true = {
-            "eq": zero, "ne": positive.union(negative), "lt": negative, "le": negative.union(zero), "gt": positive, "ge": positive.union(zero),
-        }[op]  # fmt: skip
+            "eq": zero,
+            "ne": positive.union(negative),
+            "lt": negative,
+            "le": negative.union(zero),
+            "gt": positive,
+            "ge": positive.union(zero),
+        }[op]
         inside = where.intersect(true)
         return [(inside, True), (where.subtract(inside), False)]
     match op:

@@ -41,7 +41,7 @@ class DemandedProgram:
     # Regions of computed tensors that the program returns (a returned view of an external moves nothing and is not
     # here).
     returned: dict[str, Region]
-    low: list[str] = field(default_factory=list)
+    low: list[str] = field(default_factory=list[str])
     from_inputs: bool = False
 
 
@@ -119,7 +119,7 @@ class _Pass:
         self.works = [Work() for _ in flat.items]
         self.low: dict[int, str] = {}
         self.from_inputs = False
-        self.starts = {stop: [] for _, stop in flat.groups}
+        self.starts: dict[int, list[int]] = {stop: [] for _, stop in flat.groups}
         for start, stop in flat.groups:
             self.starts[stop].append(start)
 

@@ -98,13 +98,13 @@ class FlatProgram:
     """
 
     name: str
-    items: list[Item] = field(default_factory=list)
-    tensors: dict[str, BaseTensor] = field(default_factory=dict)
-    views: dict[str, View] = field(default_factory=dict)
-    outputs: list[View] = field(default_factory=list)
-    groups: list[tuple[int, int]] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list[Item])
+    tensors: dict[str, BaseTensor] = field(default_factory=dict[str, BaseTensor])
+    views: dict[str, View] = field(default_factory=dict[str, View])
+    outputs: list[View] = field(default_factory=list[View])
+    groups: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     # What a carried tensor is replaced by, as a view over its own axes at the same iteration.
-    feeds: dict[str, View] = field(default_factory=dict)
+    feeds: dict[str, View] = field(default_factory=dict[str, View])
     unknown_trips: bool = False
     branches: bool = False
 

@@ -31,10 +31,10 @@ class LibraryWork:
     """
 
     vector_ops: int = 0
-    reads: dict[str, Region] = field(default_factory=dict)
+    reads: dict[str, Region] = field(default_factory=dict[str, Region])
     low: str = ""
     from_inputs: bool = False
-    anywhere: set[str] = field(default_factory=set)
+    anywhere: set[str] = field(default_factory=set[str])
 
 
 Rule: TypeAlias = "Callable[[LibraryDemand, Region], None]"

@@ -119,9 +119,13 @@ def mask_image(
         inside = [names[a] for a in mask.axes if names[a] in seen] if seen & masked else []
         unused = tuple(p for p, a in enumerate(mask.axes) if names[a] not in seen)
         bits = _component_image(
-            mask.bits.any(axis=unused) if inside else None, inside, seen - masked, free, [index[k] for k in group],
+            np.asarray(mask.bits.any(axis=unused)) if inside else None,
+            inside,
+            seen - masked,
+            free,
+            [index[k] for k in group],
             [box[k] for k in group],
-        )  # fmt: skip
+        )
         if not bits.all():
             pieces.append(Mask(group, bits))
             axes += group

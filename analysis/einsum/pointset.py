@@ -9,7 +9,7 @@ isl works under an operation budget, so nothing here hangs: what fits neither fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Any
@@ -37,7 +37,7 @@ MAX_OPERATIONS = 200_000
 
 
 @contextmanager
-def _budget() -> Iterator[None]:
+def _budget() -> Generator[None]:
     context = isl.DEFAULT_CONTEXT
     context.reset_operations()
     context.set_max_operations(MAX_OPERATIONS)
@@ -285,7 +285,7 @@ class PointSet:
             mask = self.to_mask()
             gone = tuple(p for p, a in enumerate(mask.axes) if a not in kept)
             axes = tuple(list(kept).index(a) for a in mask.axes if a in kept)
-            return PointSet(box, None, Mask(axes, mask.bits.any(axis=gone)))
+            return PointSet(box, None, Mask(axes, np.asarray(mask.bits.any(axis=gone))))
 
         if self.isl_set is not None:
             try:

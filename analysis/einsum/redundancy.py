@@ -28,10 +28,10 @@ class Redundancy:
     dtype that holds the values.
     """
 
-    periods: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    functions: dict[str, tuple[Affine, ...]] = field(default_factory=dict)
-    constants: set[str] = field(default_factory=lambda: set())
-    held: dict[str, str] = field(default_factory=dict)
+    periods: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    functions: dict[str, tuple[Affine, ...]] = field(default_factory=dict[str, tuple[Affine, ...]])
+    constants: set[str] = field(default_factory=set[str])
+    held: dict[str, str] = field(default_factory=dict[str, str])
 
     def indices(self, expr: Expr, *, conditions: bool = True) -> Iterable[Affine]:
         """Functions of the loop nest that determine the expression's value."""
@@ -249,7 +249,8 @@ _WIDER = {
     "f8e4m3fnuz": ("f16", "bf16", "f32", "f64"), "f8e5m2fnuz": ("f16", "bf16", "f32", "f64"),
     "f16": ("f32", "f64"), "bf16": ("f32", "f64"), "f32": ("f64",), "c32": ("c64", "c128"), "c64": ("c128",),
     "bool": ("u8", "i8", "i32", "i64", "f16", "bf16", "f32", "f64"),
-    "u4": ("u8", "i8", "i32", "i64", "f16", "bf16", "f32", "f64"), "i4": ("i8", "i32", "i64", "f16", "bf16", "f32", "f64"),
+    "u4": ("u8", "i8", "i32", "i64", "f16", "bf16", "f32", "f64"),
+    "i4": ("i8", "i32", "i64", "f16", "bf16", "f32", "f64"),
     "u8": ("i32", "i64", "f16", "bf16", "f32", "f64"), "i8": ("i32", "i64", "f16", "bf16", "f32", "f64"),
 }  # fmt: skip
 

@@ -17,8 +17,8 @@ from sollens.analysis.einsum.region import Region
 class Scope:
     """Work and border traffic of a set of einsums. `macs` by pipe, `vector_ops` by dtype."""
 
-    macs: dict[str, int] = field(default_factory=dict)
-    vector_ops: dict[str, int] = field(default_factory=dict)
+    macs: dict[str, int] = field(default_factory=dict[str, int])
+    vector_ops: dict[str, int] = field(default_factory=dict[str, int])
     read_bytes: int = 0
     written_bytes: int = 0
 

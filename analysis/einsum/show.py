@@ -18,7 +18,8 @@ def to_text(graph: EinsumGraph) -> str:
         read = sum(graph.bytes_of(t, r) for t, r in einsum.reads.items())
         where = f"  @ line {einsum.source.line}" if einsum.source.line else ""
         lines.append(
-            f"  {equation(graph, einsum)}  [{einsum.kind}] macs={einsum.macs} vector_ops={einsum.vector_ops} read_bytes={read}{where}"
+            f"  {equation(graph, einsum)}  [{einsum.kind}] macs={einsum.macs} vector_ops={einsum.vector_ops} "
+            f"read_bytes={read}{where}"
         )
     return "\n".join(lines) + "\n"
 

@@ -30,7 +30,7 @@ class Work:
     macs: int = 0
     operand_dtype: str = ""
     vector_ops: int = 0
-    reads: dict[str, Region] = field(default_factory=dict)
+    reads: dict[str, Region] = field(default_factory=dict[str, Region])
     from_inputs: bool = False  # depends on values of the example inputs
 
 

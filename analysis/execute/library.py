@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
+
 from sollens.analysis.execute.errors import NotExecutable, OutOfBounds
 from sollens.analysis.execute.storage import Array, compute_type_of
 from sollens.analysis.ir.nodes import Call

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+
 from sollens.analysis.execute.storage import Array, store, stored_dtype
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
+
 from sollens.analysis.execute.errors import MissingInput, NotExecutable, OutOfBounds, TooLarge
 from sollens.analysis.execute.library import call
 from sollens.analysis.execute.reductions import reduce, scan

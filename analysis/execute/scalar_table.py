@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from sollens.analysis.execute import special
 from sollens.analysis.execute.storage import Array, compute_type_of, store, stored_dtype
 

@@ -179,7 +179,9 @@ class _Kernel:
         row = self.table[number]
         bound = self.bounds.get(number)
         value = self.values.tensor(
-            [self.sizes.get(n, n) for n in row["shape"]], BY_NAME[row["dtype"]], self.sizes.get(bound, bound)
+            [self.sizes.get(n, n) for n in row["shape"]],
+            BY_NAME[row["dtype"]],
+            bound if bound is None else self.sizes.get(bound, bound),
         )
         if self.op["target"] == "aten.native_batch_norm.default" and value.dim() == 1:
             return value.abs() + 0.5
