@@ -40,7 +40,7 @@ _DOING = {
 # What a verdict depends on besides the trace, in `analysis/`.
 _VERDICT_RULES = ("trace", "source", "ir", "lower", "execute", "validate")
 # Ends of a golden run that another attempt may not meet again.
-_PASSING = frozenset(("agent-lost", "cancelled", "deadline"))
+_PASSING = frozenset(("agent-lost", "cancelled", "deadline", "internal-error"))
 
 
 class Request(msgspec.Struct, kw_only=True, frozen=True):

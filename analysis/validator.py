@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 COMMAND = (sys.executable, "-P", "-m", "sollens.analysis.worker", "--low-priority")
 _IDLE_S = 300.0
 _LOOK_S = 0.05
-# Beside the deadline of the original's run: for its twin's program to be compiled and run.
-_RUN_S = 90.0
+# Beside the deadline of a trace: the original runs once or twice, at most two minutes each, then its twin's program.
+_RUN_S = 270.0
 # After a cancellation, for what cannot be interrupted at once.
 _GRACE_S = 5.0
 

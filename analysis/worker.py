@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _THREADS = 2
 _HEARTBEAT_S = 2.0
-_LOW_PRIORITY = 10
+_LOW_PRIORITY = 19
 # What an analysis needs, and what a verdict needs, imported while nobody waits.
 _WARM = (
     "sollens.analysis.lower.lower", "sollens.analysis.lower.registry", "sollens.analysis.einsum.lift",

@@ -102,11 +102,12 @@ def validate(
             again = replace(request, golden={**options, "again": golden.again, "signed": golden.signed})
             verdict = _whole(golden, full, how, clock, lambda: _exact(host, again, cancel))
         except (BadGolden, OSError) as error:
-            verdict = Verdict(status="not-validated", reason=str(error))
+            verdict = Verdict(status="not-validated", reason=str(error), code="internal-error")
         except Stopped:
             verdict = Verdict(status="not-validated", reason="cancelled: a newer request replaced it", code="cancelled")
         except Exception as error:  # a bug here must not take the numbers down
-            verdict = Verdict(status="not-validated", reason=f"the validation itself failed: {error!r}")
+            reason = f"the validation itself failed: {error!r}"
+            verdict = Verdict(status="not-validated", reason=reason, code="internal-error")
         return replace(verdict, stage_s=clock.stage_s)
 
 
