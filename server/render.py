@@ -1,7 +1,7 @@
 """Texts of hints, hovers and tooltips, from rows of a report. Markdown here holds no raw text of the user's."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sollens.analysis.report import Inverse, LineRow, Resource, TargetReport
 from sollens.hardware.units import (
@@ -141,7 +141,7 @@ def inverse_table(inverse: Inverse, memory: str) -> str:
 def provenance(target: TargetReport) -> str:
     """How far the program behind the numbers was checked."""
     validation = target.validation
-    sizes = ", ".join(f"{name}={size}" for name, size in validation.sizes.items())
+    sizes = twin_sizes(validation.sizes)
     error = validation.max_rel_error
     worst = f", largest relative error {format_error(error)}" if error is not None else ""
     reason = f": {validation.reason}" if validation.reason else ""
@@ -155,6 +155,18 @@ def provenance(target: TargetReport) -> str:
             return escape(f"Validation failed{reason}: no number is shown.")
         case "not-validated":
             return escape(f"Not validated{reason}.")
+
+
+def twin_sizes(sizes: Mapping[str, int]) -> str:
+    """The sizes of a twin: "dim=16; 4, 32 on line 8" for dim and two numbers that stand in the text at line:column."""
+    named = [f"{name}={size}" for name, size in sizes.items() if ":" not in name]
+    on_lines: dict[str, list[str]] = {}
+    for name, size in sizes.items():
+        line, colon, _ = name.partition(":")
+        if colon:
+            on_lines.setdefault(line, []).append(str(size))
+    written = [f"{', '.join(found)} on line {line}" for line, found in on_lines.items()]
+    return "; ".join([*([", ".join(named)] if named else []), *written])
 
 
 def assumptions(target: TargetReport, result: Result) -> str:

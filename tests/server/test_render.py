@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 
 from sollens.analysis.report import LineRow
 from sollens.server.labels import hint_label
-from sollens.server.render import code, escape, operators, table
+from sollens.server.render import code, escape, operators, table, twin_sizes
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 SPECIAL = st.text(st.sampled_from(r"\`*_{}[]()<>#|~!&;:=+-.1a x/^"), max_size=20)
@@ -57,6 +57,11 @@ def test_operators_have_the_names_of_pytorch(name: str, shown: str) -> None:
 
 def test_code_stays_on_its_line() -> None:
     assert read(code("a`b\n#c")) == ["a'b #c"]
+
+
+def test_sizes_of_a_twin_name_their_lines() -> None:
+    assert twin_sizes({"8:31": 4, "8:37": 32, "dim": 16, "9:1": 2}) == "dim=16; 4, 32 on line 8; 2 on line 9"
+    assert twin_sizes({}) == ""
 
 
 def row(**changes: object) -> LineRow:
