@@ -105,8 +105,9 @@ def _fusion(report: TargetReport) -> list[Finding]:
     if unfused <= 0 or (share := (unfused - fused) / unfused) < SMALLEST_SHARE:
         return []
     message = (
-        f"{report.name}: one fused kernel needs at least {format_seconds(fused)}, operator by operator at least "
-        f"{format_seconds(unfused)} ({format_ratio(unfused / fused) if fused else 'all of it is traffic'}): "
+        f"{report.name}: one fused kernel needs at least {format_seconds(fused, 'down')}, "
+        f"operator by operator at least {format_seconds(unfused, 'down')} "
+        f"({format_ratio(unfused / fused) if fused else 'all of it is traffic'}): "
         f"{format_percent(share)} can go by fusing"
     )
     return [Finding(code="fusion-headroom", line=report.line, message=message, saves_s=unfused - fused, share=share)]
@@ -119,6 +120,6 @@ def _out_of_reach(report: TargetReport) -> list[Finding]:
     chips = f"chips that meet it: {', '.join(goal.meets)}" if goal.meets else "no known chip reaches it"
     message = (
         f"{report.name}: expected {format_seconds(goal.target_s)}, the bound here is "
-        f"{format_seconds(report.time_s.fused)}; {chips}"
+        f"{format_seconds(report.time_s.fused, 'down')}; {chips}"
     )
     return [Finding(code="target-out-of-reach", line=report.line, message=message, saves_s=None, severity="warning")]

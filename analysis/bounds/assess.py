@@ -147,12 +147,12 @@ def precision_findings(
         return []
     findings: list[Finding] = []
     best = fused.time_s
-    for policy, says in (("tf32", "allowing TF32"), ("16bit", "16-bit matmuls")):
+    for policy, says in (("tf32", "allowing TF32"), ("16bit", "using 16-bit matmuls")):
         other = roofline(Scopes(graph, pipe_policy(policy, trace.settings)).whole(), target)
         if other.time_s * PRECISION_GAIN < best:
             message = (
-                f"{trace.name}: {says} lowers the bound from {format_seconds(fused.time_s)} to "
-                f"{format_seconds(other.time_s)} ({format_ratio(fused.time_s / other.time_s)})"
+                f"{trace.name}: {says} lowers the bound from {format_seconds(fused.time_s, 'down')} to "
+                f"{format_seconds(other.time_s, 'down')} ({format_ratio(fused.time_s / other.time_s)})"
             )
             saves = fused.time_s - other.time_s
             findings.append(
