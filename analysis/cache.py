@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import tempfile
 import threading
 import zlib
 from collections.abc import Iterable, Mapping
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+
+from sollens.analysis import atomic
 
 _T = TypeVar("_T")
 DEFAULT_LIMIT_BYTES = 256 * 10**6
@@ -136,7 +137,7 @@ class Cache:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(path, data)
+            atomic.write(path, data)
         except OSError:
             return
         with self._lock:
@@ -209,18 +210,6 @@ def unchanged(files: Mapping[str, str]) -> bool:
 
 def _total(files: Iterable[tuple[Path, os.stat_result]]) -> int:
     return sum(stat.st_size for _, stat in files)
-
-
-def _write(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
 
 
 def _decompress(data: bytes) -> bytes:

@@ -60,6 +60,18 @@ def headline(row: Row, result: Result) -> str:
     return f"{name}: **{format_bound_seconds(line.time_s)}**{once} on {escape(chip.name)}, limited by {escape(limit)}."
 
 
+def line_parts(rows: Sequence[Row], result: Result) -> list[str]:
+    """What hover and tooltip both say of a line: its slowest row in full, then every target's headline."""
+    row = rows[0]
+    parts = [headline(row, result)]
+    if row.line.resources:
+        parts.append(resource_table(row.line.resources, result.chip_of(row.target).memory))
+    parts += [work(row.line), bounds_table(row), operators(row.line)]
+    if len(rows) > 1:
+        parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))
+    return parts
+
+
 def bounds_table(row: Row) -> str:
     """Every fidelity that is known: one fused kernel, with finite caches, operator by operator."""
     times = row.target.time_s

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 ROWS = (
     "hardware",
     "analysis.report",
+    "analysis.atomic",
     "analysis.trace.schema",
     "analysis.source",
     "analysis.trace",

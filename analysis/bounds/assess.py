@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 
 from sollens.analysis.bounds.inverse import inverse
 from sollens.analysis.bounds.precision import pipe_policy
 from sollens.analysis.bounds.roofline import Roofline, roofline
-from sollens.analysis.bounds.rows import line_rows, module_rows
-from sollens.analysis.einsum.lift import Einsum, EinsumGraph, lift
+from sollens.analysis.bounds.rows import line_rows, module_rows, resources
+from sollens.analysis.einsum.lift import EinsumGraph, lift
 from sollens.analysis.einsum.scopes import Scopes
 from sollens.analysis.lower.lower import Lowered
 from sollens.analysis.report import (
     VALIDATION_OFF,
     Confidence,
     Finding,
-    Resource,
     TargetReport,
     Times,
     Traffic,
@@ -92,7 +91,7 @@ def report_of(
         inverse=goal,
         modules=module_rows(trace, scopes, target, unfused.of),
         lines=line_rows(trace, scopes, target, unfused.of, path),
-        findings=precision_findings(trace, graph, fused, target, precision),
+        findings=precision_findings(trace, scopes, fused, target, precision),
         stage_s={},
         hardware=target.id,
         precision=precision,
@@ -107,27 +106,20 @@ class Unfused:
     """Operator by operator: each source-level operator reads its operands from memory and writes its results there."""
 
     def __init__(self, scopes: Scopes, target: Target) -> None:
-        self.by_op: dict[int, tuple[float, int]] = {}
+        # An einsum of no known operator is one by itself.
         self.op_of = [e.source.op if e.source.op >= 0 else -1 - k for k, e in enumerate(scopes.graph.einsums)]
-        for op, members in scopes.grouped(lambda e: (self._op(e, scopes.graph),)).items():
-            scope = scopes.of(members)
-            assert isinstance(op, int)
+        members: dict[int, list[int]] = {}
+        for k, op in enumerate(self.op_of):
+            members.setdefault(op, []).append(k)
+        self.by_op: dict[int, tuple[float, int]] = {}
+        for op, einsums in members.items():
+            scope = scopes.of(einsums)
             self.by_op[op] = (roofline(scope, target).time_s, scope.bytes)
-
-    def _op(self, einsum: Einsum, graph: EinsumGraph) -> Hashable:
-        return einsum.source.op if einsum.source.op >= 0 else -1 - graph.einsums.index(einsum)
 
     def of(self, members: Iterable[int]) -> tuple[float, int]:
         """(seconds, bytes) of these einsums' operators, one after the other."""
         ops = {self.op_of[k] for k in members}
         return sum(self.by_op[o][0] for o in ops), sum(self.by_op[o][1] for o in ops)
-
-
-def resources(line: Roofline) -> list[Resource]:
-    """The roofline's rows for the report, limiting one first."""
-    return [
-        Resource(name=r.name, amount=r.amount, unit=r.unit, peak_per_s=r.peak_per_s, time_s=r.time_s) for r in line.rows
-    ]
 
 
 def shapes(trace: Trace) -> list[str]:
@@ -140,7 +132,7 @@ def shapes(trace: Trace) -> list[str]:
 
 
 def precision_findings(
-    trace: Trace, graph: EinsumGraph, fused: Roofline, target: Target, precision: str
+    trace: Trace, scopes: Scopes, fused: Roofline, target: Target, precision: str
 ) -> list[Finding]:
     """What TF32 and 16-bit matmuls would give, when the written precision limits the program."""
     if precision != "as-written" or fused.time_s <= 0:
@@ -148,7 +140,7 @@ def precision_findings(
     findings: list[Finding] = []
     best = fused.time_s
     for policy, says in (("tf32", "allowing TF32"), ("16bit", "using 16-bit matmuls")):
-        other = roofline(Scopes(graph, pipe_policy(policy, trace.settings)).whole(), target)
+        other = roofline(scopes.whole_on(pipe_policy(policy, trace.settings)), target)
         if other.time_s * PRECISION_GAIN < best:
             message = (
                 f"{trace.name}: {says} lowers the bound from {format_seconds(fused.time_s, 'down')} to "

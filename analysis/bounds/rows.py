@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from sollens.analysis.bounds.roofline import roofline
+from sollens.analysis.bounds.roofline import Roofline, roofline
 from sollens.analysis.einsum.lift import Einsum
 from sollens.analysis.einsum.scopes import Scopes
 from sollens.analysis.report import LineRow, ModuleRow, Resource
@@ -18,6 +18,13 @@ from sollens.analysis.trace.schema import Module, Trace
 from sollens.hardware.target import Target
 
 UnfusedOf: TypeAlias = Callable[[Iterable[int]], tuple[float, int]]
+
+
+def resources(line: Roofline) -> list[Resource]:
+    """The roofline's rows for the report, limiting one first."""
+    return [
+        Resource(name=r.name, amount=r.amount, unit=r.unit, peak_per_s=r.peak_per_s, time_s=r.time_s) for r in line.rows
+    ]
 
 
 def module_rows(trace: Trace, scopes: Scopes, target: Target, unfused_of: UnfusedOf) -> list[ModuleRow]:
@@ -182,10 +189,7 @@ def _row(scopes: Scopes, target: Target, unfused_of: UnfusedOf, number: int, lin
         unfused_s=max(unfused_of(line.members)[0], bound.time_s),
         kind="op" if kind == "op" else "module" if kind == "module" else "total",
         operators=[name if n == 1 else f"{name} ×{n}" for name, n in line.operators.items()],
-        resources=[
-            Resource(name=r.name, amount=r.amount, unit=r.unit, peak_per_s=r.peak_per_s, time_s=r.time_s)
-            for r in bound.rows
-        ],
+        resources=resources(bound),
     )
 
 

@@ -1,8 +1,7 @@
 """The points of a loop nest at which something is needed, and what they touch.
 
 A domain stays symbolic (a box and affine constraints) as long as possible: then counting is arithmetic and images of
-boxes are boxes.
-It becomes a point set when a demanded region or a known value has another form.
+boxes are boxes. It becomes a point set when a demanded region or a known value has another form.
 """
 
 from __future__ import annotations

@@ -106,7 +106,6 @@ class FlatProgram:
     # What a carried tensor is replaced by, as a view over its own axes at the same iteration.
     feeds: dict[str, View] = field(default_factory=dict[str, View])
     unknown_trips: bool = False
-    branches: bool = False
 
 
 def flatten(
@@ -283,7 +282,6 @@ class _Flattener:
 
     def _branch(self, node: Branch, loops: tuple[Dim, ...]) -> None:
         """A branch counts as its cheaper side (by statement points, before demand)."""
-        self.flat.branches = True
         then_cost, otherwise_cost = (_static_points(side) for side in (node.then, node.otherwise))
         taken = node.then if then_cost <= otherwise_cost else node.otherwise
         self.run(taken, loops)

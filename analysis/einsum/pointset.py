@@ -1,10 +1,9 @@
 """Sets of integer points that stay exact whatever happens to them.
 
 A set is an isl set while that is simple (a triangle of any size is three constraints) and a bit mask over the coupled
-axes once it is not (shifted
-windows through several reshapes are thousands of constraints, but 53,000 bits). Axes that nothing couples are an
-interval each.
-isl works under an operation budget, so nothing here hangs: what fits neither form raises TooComplex.
+axes once it is not (shifted windows through several reshapes are thousands of constraints, but 53,000 bits). Axes that
+nothing couples are an interval each. isl works under an operation budget, so nothing here hangs: what fits neither
+form raises TooComplex.
 """
 
 from __future__ import annotations
@@ -57,8 +56,7 @@ class PointSet:
         self.isl_set = isl_set
         self.mask = mask
 
-    # --- making
-    # ---------------------------------------------------------------------------------------------------------------
+    # --- making ------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def of_box(box: tuple[Interval, ...], inner: tuple[Interval, ...] | None = None) -> PointSet:
@@ -83,12 +81,17 @@ class PointSet:
         except TooComplex:
             return PointSet(box, points)
 
-    def _either(self, work: Callable[[], isl.Set], masked: Callable[[], PointSet]) -> PointSet:
-        """isl's answer when it comes within budget, else the mask's."""
+    def _either(
+        self,
+        work: Callable[[], isl.Set],
+        masked: Callable[[], PointSet],
+        box: tuple[Interval, ...] | None = None,
+    ) -> PointSet:
+        """isl's answer (in `box`, else this set's) when it comes within budget, else the mask's."""
         if self.isl_set is not None:
             try:
                 with _budget():
-                    return PointSet.of_isl(work(), self.box)
+                    return PointSet.of_isl(work(), self.box if box is None else box)
             except isl.Error:
                 pass
         return masked()
@@ -100,8 +103,7 @@ class PointSet:
             return mask_of(self.isl_set, self.box)
         return self.mask
 
-    # --- questions
-    # ------------------------------------------------------------------------------------------------------------
+    # --- questions ---------------------------------------------------------------------------------------------------
 
     def is_empty(self) -> bool:
         """No point."""
@@ -189,8 +191,7 @@ class PointSet:
         bits[target] = spread(mask, axes, self.box)[source]
         return PointSet(box, None, Mask(axes, bits))
 
-    # --- algebra
-    # --------------------------------------------------------------------------------------------------------------
+    # --- algebra ----------------------------------------------------------------------------------------------------
 
     def union(self, other: PointSet) -> PointSet:
         """Points of either (over the same box)."""
@@ -287,20 +288,16 @@ class PointSet:
             axes = tuple(list(kept).index(a) for a in mask.axes if a in kept)
             return PointSet(box, None, Mask(axes, np.asarray(mask.bits.any(axis=gone))))
 
-        if self.isl_set is not None:
-            try:
-                with _budget():
-                    return PointSet.of_isl(exact(), box)
-            except isl.Error:
-                pass
-        return masked()
+        return self._either(exact, masked, box)
 
     def image(self, index: Sequence[Affine], names: Sequence[str], box: tuple[Interval, ...]) -> PointSet:
         """The values of the functions on the points, inside `box`."""
-        if self.isl_set is not None:
-            try:
-                with _budget():
-                    return PointSet.of_isl(image(self.isl_set, access(index, names)).intersect(box_set(box)), box)
-            except isl.Error:
-                pass
-        return PointSet(box, None, mask_image(self.to_mask(), self.box, index, names, box))
+
+        def exact() -> isl.Set:
+            assert self.isl_set is not None
+            return image(self.isl_set, access(index, names)).intersect(box_set(box))
+
+        def masked() -> PointSet:
+            return PointSet(box, None, mask_image(self.to_mask(), self.box, index, names, box))
+
+        return self._either(exact, masked, box)

@@ -7,7 +7,8 @@ is needed outside, written once.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from sollens.analysis.einsum.lift import Einsum, EinsumGraph
 from sollens.analysis.einsum.region import Region
@@ -45,11 +46,22 @@ class Scopes:
         self.graph = graph
         self.pipes = [pipe_of(e) if e.macs else "" for e in graph.einsums]
         self.consumers = graph.consumers()
-        self.bytes: dict[tuple[str, int], int] = {}
 
     def whole(self) -> Scope:
         """All einsums as one scope: compulsory traffic."""
+        return self._whole
+
+    @cached_property
+    def _whole(self) -> Scope:
         return self.of(range(len(self.graph.einsums)))
+
+    def whole_on(self, pipe_of: Callable[[Einsum], str]) -> Scope:
+        """The whole, had its contractions used other pipes."""
+        macs: dict[str, int] = {}
+        for einsum in self.graph.einsums:
+            if einsum.macs:
+                macs[pipe_of(einsum)] = macs.get(pipe_of(einsum), 0) + einsum.macs
+        return replace(self._whole, macs=macs)
 
     def of(self, members: Iterable[int]) -> Scope:
         """The scope of the einsums at these positions of `graph.einsums`."""

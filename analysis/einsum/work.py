@@ -113,8 +113,7 @@ class KernelDemand:
             self.work.vector_ops += self._distinct(domain, value_functions(self.redundancy, kernel))
         return self.work
 
-    # --- contractions
-    # ---------------------------------------------------------------------------------------------------------
+    # --- contractions ------------------------------------------------------------------------------------------------
 
     def _contract(self, domain: Domain) -> None:
         terms = factors(self.kernel.body)
@@ -131,8 +130,7 @@ class KernelDemand:
         for term in terms:
             self._need(term, domain)
 
-    # --- bodies
-    # ---------------------------------------------------------------------------------------------------------------
+    # --- bodies ------------------------------------------------------------------------------------------------------
 
     def _need(self, expr: Expr, domain: Domain) -> None:
         """Record operations and reads of `expr` at the points of `domain`."""
@@ -219,8 +217,7 @@ class KernelDemand:
             known = self.work.reads.get(read.tensor)
             self.work.reads[read.tensor] = region if known is None else known.union(region)
 
-    # --- counting
-    # -------------------------------------------------------------------------------------------------------------
+    # --- counting ----------------------------------------------------------------------------------------------------
 
     def _count(self, domain: Domain, expr: Expr) -> int:
         """Distinct values of the expression: points at which it has the same operands are one."""

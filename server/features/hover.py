@@ -2,14 +2,9 @@
 
 from sollens.server.render import (
     assumptions,
-    bounds_table,
-    code,
-    headline,
     inverse_table,
-    operators,
+    line_parts,
     provenance,
-    resource_table,
-    work,
 )
 from sollens.server.results import Result
 
@@ -24,12 +19,7 @@ def hover(result: Result | None, line: int) -> str | None:
         return None
     row = rows[0]
     target = row.target
-    parts = [headline(row, result)]
-    if row.line.resources:
-        parts.append(resource_table(row.line.resources, result.chip_of(row.target).memory))
-    parts += [work(row.line), bounds_table(row), operators(row.line)]
-    if len(rows) > 1:
-        parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))
+    parts = line_parts(rows, result)
     if target.inverse is not None and row.line.kind == "total":
         parts.append(inverse_table(target.inverse, result.chip_of(target).memory))
     parts += [assumptions(target, result), provenance(target)]

@@ -3,15 +3,7 @@
 from dataclasses import dataclass
 
 from sollens.server.document import Document
-from sollens.server.render import (
-    bounds_table,
-    code,
-    headline,
-    operators,
-    provenance,
-    resource_table,
-    work,
-)
+from sollens.server.render import line_parts, provenance
 from sollens.server.results import Result
 
 
@@ -56,12 +48,5 @@ def tooltip(result: Result | None, *, serial: int, row_line: int) -> str | None:
     rows = result.rows_by_line.get(row_line)
     if not rows:
         return None
-    row = rows[0]
-    parts = [headline(row, result)]
-    if row.line.resources:
-        parts.append(resource_table(row.line.resources, result.chip_of(row.target).memory))
-    parts += [work(row.line), bounds_table(row), operators(row.line)]
-    if len(rows) > 1:
-        parts.append("\n".join(f"- {headline(other, result)} (in {code(other.target.name)})" for other in rows))
-    parts.append(provenance(row.target))
+    parts = [*line_parts(rows, result), provenance(rows[0].target)]
     return "\n\n".join(part for part in parts if part)

@@ -16,10 +16,10 @@ import os
 import platform
 import stat
 import sys
-import tempfile
 from importlib import metadata
 from pathlib import Path
 
+from sollens.analysis import atomic
 from sollens.analysis.execute.compiled import native
 from sollens.analysis.execute.compiled.build import Code
 
@@ -85,15 +85,7 @@ def write(name: str, code: Code) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if not _private(folder()):
             return
-        handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(temporary).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-            raise
+        atomic.write(path, data)
         if name.startswith("00"):  # one write in 256 looks at the size of the whole
             _prune()
 
