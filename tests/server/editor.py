@@ -185,6 +185,13 @@ class Editor:
             self.write(text, uri.rsplit("/", 1)[1])
         self.client.text_document_did_save(t.DidSaveTextDocumentParams(t.TextDocumentIdentifier(uri)))
 
+    async def heard(self, uri: str) -> None:
+        """Returns once the server has taken in what was sent so far: a request is answered after the notifications before it.
+
+        Needed before anything reaches the server by another way (a gate file, the worker), which may overtake the pipe.
+        """
+        await self.hover(uri, 0)
+
     def close(self, uri: str) -> None:
         self.client.text_document_did_close(t.DidCloseTextDocumentParams(t.TextDocumentIdentifier(uri)))
 

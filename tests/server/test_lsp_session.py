@@ -45,6 +45,7 @@ async def test_results_of_an_older_text_land_where_its_lines_are_now(start, tmp_
     await editor.asked()
     editor.edit(uri, (0, 0), (0, 0), "import os\n\n")
     editor.edit(uri, (5, 8), (5, 9), "renamed")
+    await editor.heard(uri)
     gate.touch()
     await editor.until(lambda: editor.refreshes == 1)
     assert await editor.labels(uri) == {3: "≥ 90.0 µs · HBM", 6: "≥ 5.00 µs · vector ×12", 7: "free"}

@@ -100,6 +100,7 @@ async def test_a_verdict_lands_where_its_lines_are_by_then(start, tmp_path):
     gate = tmp_path / "gate"
     uri = await open_and_wait(editor, later(gate, "failed"))
     editor.edit(uri, (0, 0), (0, 0), "# one\n# two\n")
+    await editor.heard(uri)
     gate.touch()
     await editor.until(lambda: editor.published[-1].diagnostics, "a mark")
     assert (editor.published[-1].version, editor.published[-1].diagnostics[0].range.start.line) == (2, 5)
