@@ -9,7 +9,9 @@ setup(
         name
         for folder in FOLDERS
         for name in (f"sollens.{folder}", *(f"sollens.{folder}.{sub}" for sub in find_packages(folder)))
-    ],
-    package_dir={f"sollens.{folder}": folder for folder in FOLDERS},
-    package_data={"sollens.hardware": ["targets/*.toml"], "sollens.analysis": ["py.typed"]},
+    ]
+    # The pages that diagnostics link to; data alone.
+    + ["sollens.docs"],
+    package_dir={f"sollens.{folder}": folder for folder in (*FOLDERS, "docs")},
+    package_data={"sollens.docs": ["*.md"], "sollens.hardware": ["targets/*.toml"], "sollens.analysis": ["py.typed"]},
 )

@@ -105,10 +105,9 @@ def _fusion(report: TargetReport) -> list[Finding]:
     if unfused <= 0 or (share := (unfused - fused) / unfused) < SMALLEST_SHARE:
         return []
     message = (
-        f"{report.name}: one fused kernel needs at least {format_seconds(fused, 'down')}, "
-        f"operator by operator at least {format_seconds(unfused, 'down')} "
-        f"({format_ratio(unfused / fused) if fused else 'all of it is traffic'}): "
-        f"{format_percent(share)} can go by fusing"
+        f"{format_percent(share, 'down')} of {report.name}'s time can go by fusing: operator by operator it needs at "
+        f"least {format_seconds(unfused, 'down')}, one fused kernel at least {format_seconds(fused, 'down')} "
+        f"({format_ratio(unfused / fused) if fused else 'all of it is traffic'})"
     )
     return [Finding(code="fusion-headroom", line=report.line, message=message, saves_s=unfused - fused, share=share)]
 

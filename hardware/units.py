@@ -147,8 +147,8 @@ def format_rate(per_second: float, unit: str, rounding: Rounding = "nearest") ->
 
 
 def format_intensity(flop_per_byte: float, rounding: Rounding = "nearest") -> str:
-    """Show an arithmetic intensity: "295 FLOP/B"."""
-    return _with_prefix(flop_per_byte, "FLOP/B", _LARGE_PREFIXES, rounding)
+    """Show an arithmetic intensity: "295 FLOP/B"; without a prefix, as it is compared with others: "1090 FLOP/B"."""
+    return _with_prefix(flop_per_byte, "FLOP/B", ((0, ""),), rounding)
 
 
 def format_ratio(ratio: float, rounding: Rounding = "nearest") -> str:

@@ -81,12 +81,12 @@ def bounds_table(row: Row) -> str:
             ("fused", format_bound_seconds(times.fused), format_bytes(traffic.compulsory)),
             ("cache-aware", _seconds(times.cache_aware), _bytes(traffic.cache_aware)),
             ("best plan found", _plan(times.plan), _bytes(traffic.plan)),
-            ("unfused", format_seconds(times.unfused), format_bytes(traffic.unfused)),
+            ("unfused", format_seconds(times.unfused, "down"), format_bytes(traffic.unfused)),
         ]
         return table(("bound", "time", "traffic"), [each for each in rows if each[1]])
     rows = [("fused", format_bound_seconds(row.line.time_s), format_bytes(row.line.bytes))]
     if row.line.unfused_s is not None:
-        rows.append(("unfused", format_seconds(row.line.unfused_s), ""))
+        rows.append(("unfused", format_seconds(row.line.unfused_s, "down"), ""))
     return table(("bound", "time", "traffic"), rows)
 
 

@@ -132,7 +132,7 @@ def diagnostic(mark: Mark, document: Document) -> types.Diagnostic:
         message=mark.message,
         severity=_SEVERITIES[mark.severity],
         code=mark.code,
-        code_description=types.CodeDescription(href=mark.href),
+        code_description=types.CodeDescription(href=mark.href) if mark.href is not None else None,
         source="sollens",
         data=data,
     )

@@ -113,7 +113,7 @@ def grids(target: TargetReport, source: Sequence[str]) -> Iterator[Grid]:
                 limit_name(r.name, chip),
                 format_bytes(r.amount) if r.unit == "byte" else format_flop(r.amount),
                 format_rate(r.peak_per_s, f"{r.unit}/s"),
-                format_seconds(r.time_s),
+                format_seconds(r.time_s, "down"),
             )
             for r in sorted(target.resources, key=lambda r: -r.time_s)
         ]
@@ -165,7 +165,7 @@ def _bounds(target: TargetReport) -> Iterator[tuple[str, str, str]]:
         yield "cache-aware", format_bound_seconds(times.cache_aware), format_bytes(traffic.cache_aware)
     if times.plan is not None and traffic.plan is not None:
         yield "best plan found", format_seconds(times.plan), format_bytes(traffic.plan)
-    yield "unfused", format_seconds(times.unfused), format_bytes(traffic.unfused)
+    yield "unfused", format_seconds(times.unfused, "down"), format_bytes(traffic.unfused)
 
 
 def _line(row: LineRow, chip: Target, source: Sequence[str]) -> tuple[str, ...]:

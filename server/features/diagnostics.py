@@ -26,7 +26,7 @@ class Mark:
     start: tuple[int, int]
     end: tuple[int, int]
     code: str
-    href: str
+    href: str | None
     message: str
     severity: Severity
     fix: Fix | None

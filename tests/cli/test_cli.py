@@ -10,7 +10,9 @@ from canned import SOURCE, FakeAgents
 
 from sollens.analysis import cli, pipeline
 from sollens.analysis.cache import Cache
+from sollens.analysis.commands import show
 from sollens.analysis.interpreter import choose
+from sollens.analysis.report import Resource, TargetReport, Times, Traffic, Validation
 from sollens.hardware import catalog
 
 
@@ -74,6 +76,19 @@ def test_a_table_names_bound_limit_chip_and_lines(capsys: pytest.CaptureFixture[
     assert status == 0
     assert "Model  ≥ " in out and "HBM on NVIDIA H100" in out
     assert "return torch.relu(x)" in out
+
+
+def test_times_beside_a_bound_are_rounded_down_as_it_is() -> None:
+    report = TargetReport(
+        name="Model", line=1, frontend="torch", macs=0, macs_by_pipe={}, vector_ops=0, flop=0, limit="memory",
+        bytes=Traffic(compulsory=1, cache_aware=None, unfused=1), confidence="high", partial=[], inverse=None,
+        time_s=Times(fused=962.9e-6, cache_aware=None, unfused=962.9e-6), validation=Validation(), modules=[], lines=[],
+        findings=[], stage_s={}, hardware="l4",
+        resources=[Resource(name="memory", amount=1, unit="byte", peak_per_s=1, time_s=962.9e-6)],
+    )  # fmt: skip
+    bounds, resources = show.grids(report, [])
+    assert [row[1] for row in bounds.rows] == ["≥ 962 µs", "962 µs"]
+    assert [row[3] for row in resources.rows] == ["962 µs"]
 
 
 def test_markdown_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,8 @@ def test_a_bound_is_rounded_down_and_free_work_is_said_to_be_free() -> None:
         (units.format_percent(1), "100 %"),
         (units.format_percent(math.nan), "? %"),
         (units.format_intensity(295.13), "295 FLOP/B"),
+        (units.format_intensity(1086.4), "1090 FLOP/B"),
+        (units.format_intensity(0.0833), "0.0833 FLOP/B"),
     ],
 )
 def test_each_kind_of_number_has_its_unit(shown: str, expected: str) -> None:

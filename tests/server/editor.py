@@ -186,7 +186,8 @@ class Editor:
         self.client.text_document_did_save(t.DidSaveTextDocumentParams(t.TextDocumentIdentifier(uri)))
 
     async def heard(self, uri: str) -> None:
-        """Returns once the server has taken in what was sent so far: a request is answered after the notifications before it.
+        """Returns once the server has taken in what was sent so far: a request is answered after the notifications
+        before it.
 
         Needed before anything reaches the server by another way (a gate file, the worker), which may overtake the pipe.
         """

@@ -8,7 +8,7 @@ import pytest
 
 from sollens.analysis.findings import CODES
 from sollens.server import config
-from sollens.server.codes import DOCUMENTATION_URL, documentation
+from sollens.server.codes import documentation
 from sollens.server.config import Settings, layered, pyproject_table, without_defaults
 from sollens.server.configuration import Configuration, root_of
 from sollens.server.environment import find_interpreter
@@ -141,7 +141,12 @@ def test_every_code_has_a_section_that_its_link_leads_to():
     text = (DOCS / "diagnostics.md").read_text()
     sections = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert sorted(sections) == sorted(CODES)
-    assert documentation("partial") == f"{DOCUMENTATION_URL}#partial"
+    lines = text.split("\n")
+    for code in CODES:
+        address, _, line = documentation(code).partition("#L")
+        assert address == (DOCS / "diagnostics.md").resolve().as_uri()
+        assert lines[int(line) - 1] == f"## {code}"
+    assert documentation("of-tomorrow") is None
     assert set(re.findall(r"\(#([^)]+)\)", text)) == set(sections)
 
 
