@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from sollens.analysis.ir.affine import Affine, Constraint, dim
 from sollens.analysis.ir.calls import CALLS
@@ -53,6 +54,10 @@ class Value:
         return prod(self.shape)
 
 
+# Lowers a block's operators on these values; its results are Values, or numbers.
+Body: TypeAlias = "Callable[[Sequence[Value]], list[Any]]"
+
+
 @dataclass(frozen=True, slots=True)
 class OpCall:
     """A decoded operator call: tensors are Values, dtypes short names; `outputs` what the trace recorded (dtype,
@@ -65,6 +70,8 @@ class OpCall:
     outputs: tuple[tuple[str, tuple[int, ...]] | None, ...]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     used: tuple[bool, ...] = ()
+    # Of loops and branches: each lowers its body at the builder's place, on the values it is given.
+    blocks: tuple[Body, ...] = ()
 
     def wants(self, position: int) -> bool:
         """Whether anything reads this output; a rule may return None for one that nothing reads."""
@@ -116,7 +123,23 @@ class Builder:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.source: Source = NO_SOURCE
+        # Integers of small tensors, row-major, that are affine in the indices of enclosing loops.
+        self.positions: dict[str, tuple[Affine, ...]] = {}
+        self.extents: dict[str, int] = {}  # of the enclosing loops
         self._used: dict[str, int] = {}
+
+    @contextmanager
+    def block(self, index: str = "", extent: int = 1) -> Generator[list[Node]]:
+        """Nodes emitted meanwhile go to a list of their own: the body of a loop over `index`, or of a branch."""
+        outer, source, known = self.nodes, self.source, dict(self.positions)
+        self.nodes = []
+        if index:
+            self.extents[index] = max(extent, 1)
+        try:
+            yield self.nodes
+        finally:
+            self.nodes, self.source, self.positions = outer, source, known
+            self.extents.pop(index, None)
 
     def fresh(self, hint: str) -> str:
         """A name not used before, made from the hint (letters, digits, underscores)."""

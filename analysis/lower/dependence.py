@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from sollens.analysis.ir.nodes import Call, Node, Statement, defined, reads
 from sollens.analysis.lower.decoding import tensor_ids
-from sollens.analysis.trace.schema import Op, Tensor, Trace
+from sollens.analysis.trace.schema import Op, Tensor, Trace, numbered
 
 
 def used_tensors(trace: Trace) -> set[int]:
     """Tensors that some operator or the caller reads."""
     used = set(tensor_ids(trace.outputs))
-    for op in (*trace.ops, *trace.setup):
-        used.update(tensor_ids(op.args, op.kwargs))
+    for op in (*numbered(trace.ops), *trace.setup):
+        used.update(tensor_ids(op.args, op.kwargs, *(block.outputs for block in op.blocks)))
     setup = {t for op in trace.setup for t in tensor_ids(op.outputs)}
     return used | setup
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.decoding import decode, decode_array, is_contiguous, output_slots, tensor_ids
 from sollens.analysis.lower.dependence import reachable, setup_operators, used_tensors
 from sollens.analysis.lower.registry import Rule, find
-from sollens.analysis.trace.schema import Op, Problem, Tensor, Trace
+from sollens.analysis.trace.schema import Block, Op, Problem, Tensor, Trace, numbered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,33 +99,35 @@ class _Scope:
         self.aliases = Aliases(self.builder, lowering.tensors, lowering.declare)
         self.tainted: set[int] = set()  # storages whose values are not known (setup only)
         self.nodes = self.builder.nodes = []
-        for index, op in enumerate(ops):
-            self._lower(-1 if setup else index, op)
+        for op in ops:
+            self._lower(op)
         self.builder.source = NO_SOURCE
 
-    def _lower(self, index: int, op: Op) -> None:
+    def _lower(self, op: Op) -> None:
+        index = -1 if self.setup else op.group if op.group >= 0 else self.lowering.numbers[id(op)]
         if op.mutates and _name(op) in _RESHAPED_IN_PLACE:
             op = replace(op, target=op.target.replace("_.", ".", 1), mutates=[], view=True)
         sites = self._sites(op)
         if not op.mutates and all(s is None for s in sites.slots):
             return
         self.builder.source = source = self.lowering.source(index, op)
-        mark = len(self.nodes)
+        nodes = self.builder.nodes  # the block's, inside a loop
+        mark = len(nodes)
         unknown = False
         try:
             values = self._apply_rule(op, sites)
             self._commit(op, sites, values, mark)
         except Exception as error:  # a rule's bug must not take the analysis down
-            del self.nodes[mark:]
+            del nodes[mark:]
             unknown = True
             self._opaque(op, sites, source, error)
         if not self.setup and not unknown:
             self._report_unknown_costs(op, mark)
         if self.setup:
-            self._taint(op, sites, unknown or _makes_up_values(self.nodes[mark:]))
+            self._taint(op, sites, unknown or _makes_up_values(nodes[mark:]))
 
     def _report_unknown_costs(self, op: Op, mark: int) -> None:
-        for node in self.nodes[mark:]:
+        for node in self.builder.nodes[mark:]:
             if isinstance(node, Call) and not CALLS[node.op].known:
                 self.lowering.report(op, f"the work of a {node.op} routine is not counted", node.source)
 
@@ -145,7 +148,9 @@ class _Scope:
         kwargs = {k: decode(v, resolve) for k, v in op.kwargs.items() if k == "self" or not _is_written(v, op)}
         outputs = tuple(None if s is None else self.lowering.spec(s) for s in sites.slots)
         used = tuple(s in self.lowering.used for s in sites.slots)
-        results = rule(self.builder, OpCall(target, args, kwargs, outputs, self.lowering.trace.settings, used))
+        blocks = tuple(partial(self._block, block) for block in op.blocks)
+        call = OpCall(target, args, kwargs, outputs, self.lowering.trace.settings, used, blocks)
+        results = rule(self.builder, call)
         values: list[Value | None] = [results] if isinstance(results, Value) else list(results)
         wanted = sites.mutated_from or len(sites.slots)
         if len(values) < wanted and any(s in sites.fresh for s in sites.slots[len(values) : wanted]):
@@ -156,8 +161,16 @@ class _Scope:
                 raise RuleMismatch(f"the rule gives {found}, the trace recorded {recorded}")
         return values
 
+    def _block(self, block: Block, inputs: Sequence[Value]) -> list[Any]:
+        """Lower a block's operators here; its results."""
+        for tensor, value in zip(block.inputs, inputs, strict=True):
+            self.aliases.define(tensor, value, (), ())
+        for op in block.ops:
+            self._lower(op)
+        return [decode(o, self.aliases.read) for o in block.outputs]
+
     def _commit(self, op: Op, sites: _Sites, values: list[Value | None], mark: int) -> None:
-        emitted = self.nodes[mark:]
+        emitted = self.builder.nodes[mark:]
         for position, tensor in enumerate(sites.slots):
             value = values[position] if position < len(values) else None
             if tensor is None:
@@ -221,6 +234,7 @@ class _Lowering:
         self.declared: dict[int, Value] = {}
         self.names: dict[int, str] = {}
         self.used = used_tensors(trace)
+        self.numbers = {id(op): number for number, op in enumerate(numbered(trace.ops))}
         self._by_memory: dict[tuple[Any, ...], int] = {}
         self._partial: list[Partial] = []
         self._problems: list[Problem] = []

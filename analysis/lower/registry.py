@@ -24,6 +24,8 @@ _FAMILIES = (
     "elementwise", "activations", "arithmetic", "views", "movement", "padding", "creation", "reductions", "scans",
     "contractions", "distances", "convolution", "pooling", "normalization", "softmax", "attention", "losses", "cells",
     "recurrent", "indexing", "scatter", "sorting", "resampling", "library", "patches", "sampling", "backward",
+    "jax_elementwise", "jax_movement", "jax_contractions", "jax_windows", "jax_reductions", "jax_indexing",
+    "jax_scatter", "jax_slicing", "jax_control", "jax_library",
 )  # fmt: skip
 
 
@@ -58,6 +60,8 @@ def markdown() -> str:
     """The table of operators that have a rule, by family."""
     families: dict[str, set[str]] = {}
     for target in registered():
+        if target.startswith("jax."):  # these have a table of their own: `jax_primitives`
+            continue
         families.setdefault(_RULES[target].__module__.rpartition(".")[2], set()).add(target)
     rows = (f"| {family} | {' '.join(f'`{t}`' for t in sorted(found))} |" for family, found in sorted(families.items()))
     return "\n".join(("| family | operators |", "|---|---|", *rows))

@@ -29,6 +29,7 @@ _STDERR_BYTES = 8192
 _ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false",
     "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+    "JAX_PLATFORMS": "cpu",
 }  # fmt: skip
 
 
@@ -230,7 +231,7 @@ class AgentHost:
     def _start_failure(self, status: int | None) -> Problem:
         message = (
             f"{self.interpreter} did not start the trace agent (exit status {status}). "
-            "Expected a Python 3.10 or newer with PyTorch 2.4 or newer; see detail."
+            "Expected a Python 3.10 or newer with PyTorch 2.4 or JAX 0.5 or newer; see detail."
         )
         return Problem("agent-start", message, detail=self._told())
 
@@ -320,7 +321,7 @@ def _start_problem(hello: Mapping[str, Any]) -> Problem | None:
 def _interpreter_problem(interpreter: str, error: OSError) -> Problem:
     message = (
         f"the interpreter {interpreter!r} cannot be run ({error.strerror or error}): "
-        "expected the path of a Python with PyTorch. Choose another in the settings (sollens.interpreter)."
+        "expected the path of a Python with PyTorch or JAX. Choose another in the settings (sollens.interpreter)."
     )
     return Problem("interpreter-missing", message)
 

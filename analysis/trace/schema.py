@@ -56,10 +56,23 @@ class Tensor:
 
 
 @dataclass
+class Block:
+    """The body of a loop or of a branch's side: tensors that each run is given, its operators, what it gives.
+
+    Operators of a block may also use tensors from outside.
+    """
+
+    inputs: list[int]
+    ops: list[Op]
+    outputs: list[Any]
+
+
+@dataclass
 class Op:
     """One recorded operator call."""
 
-    # "aten.convolution.default", or "fn.linear" for those that are caught whole at the function level.
+    # "aten.convolution.default", "fn.linear" for those that are caught whole at the function level, or
+    # "jax.dot_general": a primitive, with the precision it asks for after another dot.
     target: str
     args: list[Any]
     kwargs: dict[str, Any]
@@ -70,6 +83,10 @@ class Op:
     mutates: list[int] = field(default_factory=list[int])
     # Every output shares memory with an argument and nothing is written: moves no data.
     view: bool = False
+    # Of loops and branches.
+    blocks: list[Block] = field(default_factory=list[Block])
+    # The number (`numbered`) of the first operator of the source-level operator that this one is a part of.
+    group: int = -1
 
 
 @dataclass
@@ -137,11 +154,27 @@ def from_json(text: str | bytes | dict[str, Any]) -> Trace:
     if raw.get("schema") != SCHEMA_VERSION:
         raise ValueError(f"trace schema: expected {SCHEMA_VERSION}, found {raw.get('schema')}")
     raw["tensors"] = [Tensor(**t) for t in raw["tensors"]]
-    raw["ops"] = [Op(**o) for o in raw["ops"]]
-    raw["setup"] = [Op(**o) for o in raw.get("setup", [])]
+    raw["ops"] = [_op(o) for o in raw["ops"]]
+    raw["setup"] = [_op(o) for o in raw.get("setup", [])]
     raw["spans"] = [Span(**s) for s in raw["spans"]]
     raw["modules"] = [Module(**m) for m in raw["modules"]]
     return Trace(**raw)
+
+
+def _op(raw: dict[str, Any]) -> Op:
+    op = Op(**raw)
+    if op.blocks:
+        blocks: list[Any] = op.blocks
+        op.blocks = [Block(b["inputs"], [_op(o) for o in b["ops"]], b["outputs"]) for b in blocks]
+    return op
+
+
+def numbered(ops: list[Op]) -> list[Op]:
+    """Operators by number: those of the program, then those of its blocks, level by level."""
+    found = list(ops)
+    for op in found:  # grows while it is walked
+        found += [inner for block in op.blocks for inner in block.ops]
+    return found
 
 
 @dataclass

@@ -34,8 +34,8 @@ def main() -> None:
         out = os.dup(1)
         os.dup2(2, 1)
         request = json.load(sys.stdin)
-        golden = importlib.import_module(f"{PACKAGE}.golden")
-        reply = json.dumps(golden.reply_of(request))
+        dispatch = importlib.import_module(f"{PACKAGE}.dispatch")
+        reply = json.dumps(dispatch.reply_of(request))
         with os.fdopen(out, "w") as file:
             file.write(reply)
         return

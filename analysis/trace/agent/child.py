@@ -25,7 +25,7 @@ def serve(request: dict[str, Any], reply_fd: int, output_fd: int, dump_fd: int, 
     status = 1
     try:
         _confine(request, output_fd, dump_fd, libc)
-        from .golden import reply_of
+        from .dispatch import reply_of
 
         reply = reply_of(request)
         data = json.dumps(reply, separators=(",", ":")).encode()

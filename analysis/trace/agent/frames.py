@@ -73,10 +73,11 @@ class Frames:
             return -1
         index = self._by_key.get(tuple(key))
         if index is None:
-            index = self._by_key[tuple(key)] = self._add(found)
+            index = self._by_key[tuple(key)] = self.add(found)
         return index
 
-    def _add(self, found: list[tuple[CodeType, int]]) -> int:
+    def add(self, found: list[tuple[CodeType, int]]) -> int:
+        """A new span at the first of these frames, the others as its stack."""
         code, lasti = found[0]
         line, end_line, column, end_column = self.position(code, lasti)
         self.spans.append({

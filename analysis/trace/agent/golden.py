@@ -10,36 +10,23 @@ from __future__ import annotations
 import ast
 import contextlib
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .cost import cost_of
 from .dtypes import BY_NAME
+from .limits import Limits
+from .loading import load
 from .modules import Modules
 from .pack import Pack
 from .problems import problem_of
 from .real import Follower, Marks, RealFunctions, pairs
 from .shrink import Search
 from .sites import assign
-from .target import Run, load
+from .target import Run
 from .tensors import no_modes
 from .values import Values, index_bounds
-
-
-@dataclass
-class Limits:
-    """What a golden run may cost: points of the loop program, elements of a tensor, and bytes that are written."""
-
-    # Programs up to here run at their own size.
-    full_points: int = 20_000_000
-    # The search for a twin stops below `target_points`; above `points` or `elements` there is no twin.
-    target_points: int = 2_000_000
-    points: int = 200_000_000
-    elements: int = 2_000_000
-    search_s: float = 8.0
-    bytes: int = 256 * 2**20
 
 
 def reply_of(request: dict[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
 
 from .frames import Frames
+from .loading import place_of_class
 from .recorder import Recorder
 
 
@@ -81,22 +81,8 @@ class Modules:
         """File and line of a user's `class` statement, else ("", 0)."""
         place = self._classes.get(cls)
         if place is None:
-            place = self._classes[cls] = self._find_class(cls)
+            place = self._classes[cls] = place_of_class(cls, self.frames)
         return place
-
-    def _find_class(self, cls: type) -> tuple[str, int]:
-        line = cls.__dict__.get("__firstlineno__")
-        file = ""
-        for value in cls.__dict__.values():
-            code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
-            if code is not None and getattr(code, "co_qualname", cls.__qualname__).startswith(cls.__qualname__):
-                file = code.co_filename
-                break
-        if not file or not self.frames.is_user_file(file):
-            return "", 0
-        if line is None:
-            line = class_lines(file).get(cls.__qualname__, 0)
-        return file, line
 
 
 _CURRENT: list[Modules] = []
@@ -119,36 +105,3 @@ def _install() -> None:
 
     torch.nn.Module.__new__ = new  # type: ignore[method-assign,assignment]
     torch.nn.Module.__call__ = entered  # type: ignore[method-assign,assignment]
-
-
-_LINES: dict[str, dict[str, int]] = {}
-
-
-def class_lines(file: str) -> dict[str, int]:
-    """Lines of a file's `class` and `def` keywords (not of their decorators) by qualified name."""
-    found = _LINES.get(file)
-    if found is None:
-        import ast
-        import linecache
-
-        found = _LINES[file] = {}
-        try:
-            tree = ast.parse("".join(linecache.getlines(file)))
-        except SyntaxError:
-            return found
-        _collect(tree, "", found)
-    return found
-
-
-def _collect(node: Any, prefix: str, found: dict[str, int]) -> None:
-    import ast
-
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.ClassDef):
-            found[prefix + child.name] = child.lineno
-            _collect(child, f"{prefix}{child.name}.", found)
-        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            found[prefix + child.name] = child.lineno
-            _collect(child, f"{prefix}{child.name}.<locals>.", found)
-        else:
-            _collect(child, prefix, found)

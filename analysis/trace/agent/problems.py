@@ -8,7 +8,6 @@ import traceback
 from typing import Any
 
 from .frames import Frames
-from .recorder import DataDependent, TooManyOperators
 
 _GPU = re.compile(
     r"not compiled with CUDA|No CUDA GPUs|NVIDIA driver|CUDA (error|driver|runtime)|torch_cuda|nvcc|CUDA_HOME|"
@@ -23,6 +22,14 @@ _STAGES = {
     "inputs": ("inputs-failed", "building the example inputs"),
     "forward": ("forward-failed", "running it on the example inputs"),
 }
+
+
+class TooManyOperators(RuntimeError):
+    """The trace is longer than the limit."""
+
+
+class DataDependent(RuntimeError):
+    """Control flow or a shape depends on the values of tensors that are not known."""
 
 
 class Unusable(Exception):

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .dtypes import SHORT, short_name
 from .fallback import by_fake_tensors, is_unknown_shape_error
 from .frames import Frames
+from .problems import DataDependent, TooManyOperators
 from .shadow import Shadows
 from .shapes import by_rule, in_place_known, key_of, recall, remember, remember_in_place
 from .tensors import META, Info, Tensors
@@ -35,14 +36,6 @@ _RESHAPING = {
 _UNDEFINED = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted"}
 _DROPPED_KEYWORDS = {"device", "layout", "memory_format", "pin_memory", "generator"}
 _DROPPED = (torch.device, torch.layout, torch.memory_format, torch.Generator)
-
-
-class TooManyOperators(RuntimeError):
-    """The trace is longer than the limit."""
-
-
-class DataDependent(RuntimeError):
-    """Control flow or a shape depends on the values of tensors that are not known."""
 
 
 class Rule:

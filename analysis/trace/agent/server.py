@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
+import importlib.util
 import json
 import os
 import selectors
@@ -19,6 +21,7 @@ import time
 from typing import Any
 
 from . import child
+from .dispatch import framework_of, missing
 from .supervise import Active, kill_strays, resident_bytes
 
 _CONCURRENT = 2
@@ -41,17 +44,21 @@ def main() -> None:
 
 
 def _warm() -> dict[str, Any]:
+    hello: dict[str, Any] = {"python": sys.version.split()[0], "executable": sys.executable}
+    found = [name for name in ("torch", "jax") if importlib.util.find_spec(name)]
+    if "torch" in found:
+        return {**hello, **_warm_torch()}
+    if "jax" in found:
+        return {**hello, **warm_jax()}
+    return {**hello, "problem": missing("torch")}
+
+
+def _warm_torch() -> dict[str, Any]:
     try:
         import torch
     except ImportError as error:
-        return {"problem": {
-            "code": "framework-missing", "file": "", "line": 0, "column": 0, "detail": repr(error),
-            "message": f"{sys.executable} has no PyTorch: run `{sys.executable} -m pip install torch`, "
-            "or choose another interpreter.",
-        }}  # fmt: skip
+        return {"problem": {**missing("torch"), "detail": repr(error)}}
     torch.set_num_threads(1)
-    import importlib.util
-
     for name in ("numpy", "einops"):
         with contextlib.suppress(Exception):
             if importlib.util.find_spec(name):
@@ -59,23 +66,48 @@ def _warm() -> dict[str, Any]:
     from . import golden as golden  # loaded once for every child
     from .target import Run
 
+    return {"torch": torch.__version__, **_warmed(Run, "warm.py")}
+
+
+_WARM_JAX: list[dict[str, Any]] = []
+
+
+def warm_jax(text: str = "") -> dict[str, Any]:
+    """Import JAX, and those of its libraries that `text` names, and trace a small program; starts no back end."""
+    for name in ("flax", "equinox", "optax"):
+        if name in text and name not in sys.modules and importlib.util.find_spec(name):
+            with contextlib.suppress(Exception):
+                from .jaxpr import patches
+
+                patches.install()
+                importlib.import_module(name)
+    if not _WARM_JAX:
+        try:
+            import jax
+
+            from .jaxpr import golden as golden
+            from .jaxpr.run import Run
+        except ImportError as error:
+            _WARM_JAX.append({"problem": {**missing("jax"), "detail": repr(error)}})
+        else:
+            _WARM_JAX.append({"jax": jax.__version__, **_warmed(Run, "jaxpr", "warm.py")})
+    return _WARM_JAX[0]
+
+
+def _warmed(run: Any, *names: str) -> dict[str, Any]:
+    """Trace the small program of a file twice, so that what a framework imports lazily is there."""
     path, modules = list(sys.path), set(sys.modules)
-    here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, "warm.py"), encoding="utf-8") as file:
-        text = file.read()
+    file = os.path.join(os.path.dirname(os.path.abspath(__file__)), *names)
+    with open(file, encoding="utf-8") as source:
+        text = source.read()
     reply: dict[str, Any] = {}
     for _ in range(2):
-        reply = Run({"path": os.path.join(here, "warm.py"), "text": text}).reply()
+        reply = run({"path": file, "text": text}).reply()
         for name in set(sys.modules) - modules:
             if name in ("warm", "_target_warm"):
                 del sys.modules[name]
         sys.path[:] = path
-    hello = {
-        "torch": torch.__version__,
-        "python": sys.version.split()[0],
-        "warm": bool(reply.get("ok")),
-        "executable": sys.executable,
-    }
+    hello: dict[str, Any] = {"warm": bool(reply.get("ok"))}
     if not reply.get("ok"):
         hello["warm_problem"] = reply.get("problems")
     return hello
@@ -170,6 +202,9 @@ class Server:
             self._start(self.waiting.pop(0))
 
     def _start(self, request: dict[str, Any]) -> None:
+        if framework_of(request) == "jax":
+            warm_jax(_text_of(request))
+            gc.freeze()
         pipes = [os.pipe() for _ in range(3)]
         pid = os.fork()
         if pid == 0:
@@ -237,3 +272,13 @@ class Server:
         write_frame(self.replies, head[:-1].encode() + b',"reply":' + payload + b"}")
         kill_strays(set(self.active))
         self._start_waiting()
+
+
+def _text_of(request: dict[str, Any]) -> str:
+    if request.get("text") is not None:
+        return str(request["text"])
+    try:
+        with open(request["path"], encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return ""

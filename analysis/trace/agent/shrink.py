@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .cost import cost_of
-from .signature import Differs, Signature
+from .differs import Differs
 from .sites import assign, find_sites
-from .target import Run
 
 if TYPE_CHECKING:
-    from .golden import Limits
+    from .limits import Limits
 
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 _SIZE = 12  # integers from here on are taken for sizes at first
@@ -62,7 +61,7 @@ class Search:
         self.target = request.get("target") or {"kind": "kernelbench"}
         self.limits = limits
         self.sites = find_sites(tree, self.target)
-        self.signature = Signature(trace)
+        self.signature = self.signature_of(trace)
         self.values: Values = {}
         self.cost = cost
         self.trace: dict[str, Any] | None = None
@@ -244,20 +243,31 @@ class Search:
         started = time.process_time()
         target = assign(self.sites, values, self.target)
         try:
-            trace = self._traced(target)
+            trace = self.traced(target)
             self.signature.check(trace)
         except Differs as error:
             self.reasons.append(str(error)[:200])
             return False
         finally:
             self._slowest_s = max(self._slowest_s, time.process_time() - started)
-        cost = cost_of(trace)
+        cost = self.cost_of(trace)
         if cost[0] > self.cost[0] * slack or cost[1] > max(self.cost[1] if slack == 1 else 0, self.limits.elements):
             return False
         self.values, self.cost, self.trace = values, cost, trace
         return True
 
-    def _traced(self, target: Any) -> dict[str, Any]:
+    cost_of = staticmethod(cost_of)
+
+    def signature_of(self, trace: dict[str, Any]) -> Any:
+        """What every candidate must share with a trace: `targets`, and `check(trace)`."""
+        from .signature import Signature
+
+        return Signature(trace)
+
+    def traced(self, target: Any) -> dict[str, Any]:
+        """A candidate's trace; raises Differs as soon as it is another program."""
+        from .target import Run
+
         run = Run({**self.request, "tree": self.tree, "target": target})
         append, targets = run.recorder.append, self.signature.targets
 

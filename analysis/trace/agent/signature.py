@@ -12,13 +12,11 @@ from typing import Any
 
 import torch
 
+from .differs import Differs
+
 _KEPT = {"stride", "padding", "dilation", "output_padding", "kernel_size", "padding_idx", "step"}
 _POLICY: dict[str, Any] = {}
 _ANY, _SIZES, _PADS, _GROUPS = "any", "sizes", "pads", "groups"
-
-
-class Differs(Exception):
-    """A candidate is not the same program: where and how."""
 
 
 class Signature:

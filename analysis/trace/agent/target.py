@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import inspect
-import linecache
 import os
 import random
 import sys
@@ -22,7 +19,8 @@ from .assemble import assemble
 from .dtypes import BY_NAME
 from .frames import Frames
 from .functions import Functions
-from .modules import Modules, class_lines
+from .loading import class_lines, load
+from .modules import Modules
 from .pretrained import watch_imports
 from .problems import Unusable, problem_of
 from .recorder import Recorder
@@ -211,44 +209,6 @@ class Run:
         elif isinstance(value, dict):
             for key, item in value.items():
                 self._mark_inputs(item, f"{name}[{key!r}]")
-
-
-def load(path: str, text: str | None, roots: list[str], tree: Any = None) -> types.ModuleType:
-    """Import the file under its own name (its package's, when it is in one) from `text` or from disk.
-
-    `tree` is run in place of the text's own syntax tree: a twin's, with other sizes.
-    """
-    if text is None:
-        try:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-        except FileNotFoundError:
-            raise Unusable("file-missing", f"{path} is not on disk any more; save it again.") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise Unusable("file-missing", f"{path} cannot be read as UTF-8 text: {error}") from None
-    folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
-    package: list[str] = []
-    top = folder
-    while os.path.isfile(os.path.join(top, "__init__.py")) and os.path.basename(top).isidentifier():
-        package.insert(0, os.path.basename(top))
-        top = os.path.dirname(top)
-    for root in reversed([folder if not package else top, *roots]):
-        if root in sys.path:
-            sys.path.remove(root)
-        sys.path.insert(0, root)
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-    code = compile(text if tree is None else tree, path, "exec", dont_inherit=True)
-    name = ".".join([*package, stem])
-    if not package and (name in sys.modules or name in sys.builtin_module_names):
-        name = f"_target_{stem}"
-    if package:
-        importlib.import_module(".".join(package))
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    exec(code, module.__dict__)
-    return module
 
 
 def _arguments(given: Any) -> tuple[list[Any], dict[str, Any]]:

@@ -1,0 +1,165 @@
+# pyright: basic
+"""One request for a JAX program: load the file, build the target on abstract values, trace it, hand back its trace."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import time
+import types
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..frames import Frames
+from ..loading import class_lines, load
+from ..problems import Unusable, problem_of
+from . import patches
+from .dtypes import BY_NAME
+from .modules import Modules
+from .places import Context, Places
+from .record import Recorder, finish, pruned
+from .subjects import Subject, subject_of
+
+
+class Run:
+    """One request in this process (which is thrown away after it)."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.request = request
+        self.path = os.path.abspath(request["path"])
+        self.target: dict[str, Any] = request.get("target") or {"kind": "kernelbench"}
+        self.frames = Frames(self.path)
+        self.modules = Modules(self.frames)
+        self.recorder = Recorder(Places(self.frames), request.get("max_operators") or 200_000, self.modules.row)
+        self.stage = "import"
+        self.stage_s: dict[str, float] = {}
+        self._since = time.perf_counter()
+        self.line = self.forward_line = 0
+        self.assumptions: list[str] = []
+        self.subject: Subject | None = None
+        self.jaxpr: Any = None
+        # Of the program's own level: (operator, its equation, its arguments as recorded).
+        self.equations: list[tuple[dict[str, Any], Any, list[Any]]] = []
+
+    def reply(self) -> dict[str, Any]:
+        """`{"ok": true, "trace": ...}` or `{"ok": false, "problems": [...]}`."""
+        try:
+            trace = self._trace()
+        except BaseException as error:
+            return {"ok": False, "problems": [problem_of(error, self.stage, self.frames)], "stage_s": self.stage_s}
+        return {"ok": True, "trace": trace, "stage_s": self.stage_s}
+
+    def enter(self, stage: str) -> None:
+        """The time until now belongs to the stage before."""
+        now = time.perf_counter()
+        self.stage_s[self.stage] = self.stage_s.get(self.stage, 0.0) + now - self._since
+        self._since, self.stage = now, stage
+
+    def _trace(self) -> dict[str, Any]:
+        subject = self.build()
+        self.enter("forward")
+        with self.modules.counting():
+            self.jaxpr = self.traced(subject)
+        self.enter("assemble")
+        trace = self._record(subject)
+        self.enter("done")
+        return trace
+
+    def traced(self, subject: Subject) -> Any:
+        """The jaxpr of the subject's call."""
+        return jax.make_jaxpr(subject.call)(*[e.value for e in subject.externals])
+
+    def build(self) -> Subject:
+        """The target as a function of its external arrays."""
+        seed = self.request.get("seed") or 0
+        random.seed(seed)
+        np.random.seed(seed)
+        patches.apply(self.modules)
+        module = load(self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree"))
+        found = self._find(module)
+        self.subject = subject = subject_of(self, found, module)
+        return subject
+
+    def _find(self, module: types.ModuleType) -> Any:
+        lines = class_lines(self.path)
+        name = self.target.get("name") or "Model"
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part, None)
+            if found is None:
+                message = f"{name!r} is not defined in {self.path} after importing it."
+                raise Unusable("import-error", message, self.target.get("line", 0))
+        self.line = self.target.get("line") or lines.get(name, 0)
+        self.forward_line = lines.get(name, 0)
+        if isinstance(found, type):
+            method = found.__dict__.get("__call__")
+            self.forward_line = lines.get(getattr(method, "__qualname__", ""), 0) or self.forward_line
+        return found
+
+    def _record(self, subject: Subject) -> dict[str, Any]:
+        recorder = self.recorder
+        args = [recorder.of_aval(e.value, e.kind, e.name) for e in subject.externals]
+        ops: list[dict[str, Any]] = []
+        context = Context()
+        outs = recorder.walk(self.jaxpr, args, ops, context)
+        outs = recorder.returned(outs, self.jaxpr.jaxpr.outvars, ops)
+        ops = pruned(ops, outs)
+        self.equations = [(op, op["_eqn"], op["_given"]) for op in ops]
+        finish(ops)
+        return {
+            "name": self.target.get("name") or "Model",
+            "frontend": "jax",
+            "tensors": recorder.tensors,
+            "ops": ops,
+            "outputs": {"tuple": outs},
+            "spans": self.frames.spans,
+            "modules": self.modules.table,
+            "setup": [],
+            "line": self.line,
+            "forward_line": self.forward_line,
+            "settings": settings(),
+            "assumptions": [*self.assumptions, *patches.NOTES],
+            "versions": {"jax": jax.__version__, "python": platform.python_version()},
+            "schema": 1,
+        }
+
+    # --- values that the request gives ---
+
+    def value(self, spec: Any) -> Any:
+        """An argument: arrays are abstract."""
+        if isinstance(spec, dict) and "shape" in spec and "dtype" in spec:
+            dtype = BY_NAME.get(spec["dtype"])
+            if dtype is None:
+                raise Unusable(
+                    "inputs-failed", f"dtype {spec['dtype']!r} of {spec.get('name') or 'an input'} is not known to JAX."
+                )
+            held = jax.dtypes.canonicalize_dtype(dtype)
+            if held != dtype:
+                self.note(f"{dtype} inputs are {held}: jax_enable_x64 is off")
+            return jax.ShapeDtypeStruct(tuple(spec["shape"]), held)
+        if isinstance(spec, dict) and "value" in spec:
+            return self.value(spec["value"])
+        if isinstance(spec, dict) and "tuple" in spec and len(spec) == 1:
+            return tuple(self.value(v) for v in spec["tuple"])
+        if isinstance(spec, dict) and "dict" in spec and len(spec) == 1:
+            return {k: self.value(v) for k, v in spec["dict"]}
+        if isinstance(spec, list):
+            return [self.value(v) for v in spec]
+        return spec
+
+    def note(self, text: str) -> None:
+        """An assumption of this run."""
+        if text not in self.assumptions:
+            self.assumptions.append(text)
+
+
+def settings() -> dict[str, Any]:
+    """Settings that change a number, as the program left them."""
+    config: Any = jax.config
+    return {
+        "jax_default_matmul_precision": str(config.jax_default_matmul_precision or "default"),
+        "jax_enable_x64": bool(config.jax_enable_x64),
+    }
