@@ -13,5 +13,10 @@ setup(
     # The pages that diagnostics link to; data alone.
     + ["sollens.docs"],
     package_dir={f"sollens.{folder}": folder for folder in (*FOLDERS, "docs")},
-    package_data={"sollens.docs": ["*.md"], "sollens.hardware": ["targets/*.toml"], "sollens.analysis": ["py.typed"]},
+    package_data={
+        "sollens.docs": ["*.md"],
+        "sollens.hardware": ["targets/*.toml"],
+        "sollens.analysis": ["py.typed"],
+        "sollens.analysis.page": ["*.css", "*.js"],
+    },
 )

@@ -54,6 +54,8 @@ CODES = {
         Code("internal-error", "problem", "a bug of ours"),
         Code("fusion-headroom", "finding", "one fused kernel would be faster"),
         Code("precision", "finding", "a lower precision would be faster"),
+        Code("measured-headroom", "finding", "a real run took longer than the bound"),
+        Code("bound-beaten", "finding", "a real run was faster than the bound"),
         Code("target-out-of-reach", "finding", "the target latency is below the bound"),
     )
 }

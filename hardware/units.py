@@ -151,6 +151,15 @@ def format_intensity(flop_per_byte: float, rounding: Rounding = "nearest") -> st
     return _with_prefix(flop_per_byte, "FLOP/B", ((0, ""),), rounding)
 
 
+def format_decade(value: float, unit: str = "") -> str:
+    """Show a power of ten for the label of an axis: "100 GFLOP/s"; without a unit, or below one, no prefix: "0.1"."""
+    exponent = round(math.log10(value))
+    if not unit or exponent < 0:
+        return f"{Decimal(10) ** exponent:f} {unit}".rstrip()
+    power, prefix = next(entry for entry in _LARGE_PREFIXES if exponent >= entry[0])
+    return f"{10 ** (exponent - power)} {prefix}{unit}"
+
+
 def format_ratio(ratio: float, rounding: Rounding = "nearest") -> str:
     """Show a factor: "2.04×"."""
     return _with_prefix(ratio, "", _LARGE_PREFIXES, rounding).replace(" ", "") + "×"

@@ -113,11 +113,16 @@ def _without_verdicts(report: FileReport, reason: str) -> FileReport:
 
 
 async def program_text(
-    worker: Worker, method: Literal["ir", "einsum"], source: Source, surroundings: Surroundings, root: Path | None
+    worker: Worker,
+    method: Literal["ir", "einsum"],
+    source: Source,
+    surroundings: Surroundings,
+    root: Path | None,
+    form: str = "text",
 ) -> str:
     """The program of `source` in one of its textual forms; raises WorkerDied, WorkerSilent and WorkerError."""
     disk = await asyncio.to_thread(_compare, source)
-    params = _params(source, surroundings, root, on_disk=disk == "same")
+    params = _params(source, surroundings, root, on_disk=disk == "same") | {"format": form}
     answer = await worker.request(method, params, silence_s=surroundings.settings.deadline_s + _SILENCE_S)
     found = msgspec.json.decode(answer, type=_Text)
     if not found.text and found.problems:

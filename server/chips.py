@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from sollens.hardware import catalog
+from sollens.hardware.limits import PIPES, memory_name
 from sollens.hardware.target import Target
 from sollens.hardware.units import format_bytes, format_rate
-from sollens.server.labels import PIPES
-
-# A stack of high-bandwidth memory has a bus of 1024 bits; GDDR and LPDDR chips together have 512 at most.
-_HBM_BUS_BITS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +25,10 @@ class Chip:
 def chip(chip_id: str) -> Chip:
     """The chip of an id of the catalog; reads a file the first time. Raises catalog.UnknownTarget."""
     target = catalog.load(chip_id)
-    bus = target.bus_width_bits
     return Chip(
         id=target.id,
         name=target.name,
-        memory="DRAM" if bus is not None and bus.value < _HBM_BUS_BITS else "HBM",
+        memory=memory_name(target),
         description=f"{target.vendor} {target.architecture}",
         detail=_detail(target),
     )

@@ -40,6 +40,10 @@ class Client(Protocol):
         """Ask for the hints again, where the editor can."""
         ...
 
+    def refresh_lenses(self) -> None:
+        """Ask for the code lenses again, where the editor can."""
+        ...
+
     def send_status(self, status: Status) -> None: ...
 
     def warn(self, message: str) -> None:

@@ -132,6 +132,15 @@ class Settings:
         minimum=0,
         maximum=1,
     )
+    code_lens_enabled: bool = setting(
+        "codeLens.enabled", True, "Show total and headroom above classes and functions; a click opens the report."
+    )
+    measurements: str = setting(
+        "measurements",
+        "",
+        "File with times of real runs (CSV or JSON: name, time), relative to the workspace: hovers, findings and the "
+        "report hold them against the bounds. Empty: none.",
+    )
     deadline_s: float = setting(
         "deadline",
         20.0,

@@ -8,6 +8,7 @@ from typing import Any
 from sollens.server.chips import Chip, chip
 from sollens.server.config import Settings, layered, pyproject_table, without_defaults
 from sollens.server.environment import Interpreter, find_interpreter
+from sollens.server.measurements import Measurements, load
 
 _ANALYSIS_SETTINGS = ("hardware", "precision", "target", "deadline_s", "memory_limit", "validate_enabled")
 
@@ -19,6 +20,7 @@ class Surroundings:
     settings: Settings
     chip: Chip
     interpreter: Interpreter
+    measurements: Measurements
     warnings: tuple[str, ...]
 
     def asks_same_as(self, other: "Surroundings") -> bool:
@@ -33,29 +35,47 @@ class Configuration:
     """What the editor and the user's commands said; one for all roots."""
 
     table: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    # Of a workspace with several folders: what the editor says of each.
+    of_folder: Mapping[Path, Mapping[str, Any]] = field(default_factory=dict[Path, Mapping[str, Any]])
     interpreter: str = ""
     hardware: str | None = None
 
-    def update(self, table: Mapping[str, Any]) -> None:
+    def update(self, table: Mapping[str, Any], of_folder: Mapping[Path, Mapping[str, Any]] | None = None) -> None:
         """Take over the editor's settings. A hardware chosen by command lasts until the editor names another one."""
         if without_defaults(table).get("hardware") != without_defaults(self.table).get("hardware"):
             self.hardware = None
         self.table = table
+        self.of_folder = of_folder or {}
 
     def resolve(self, root: Path | None) -> Surroundings:
         """The settings for `root`; reads files, so not on the event loop."""
         in_repository, problem = pyproject_table(root)
         base, warnings = layered(Settings(), in_repository, "pyproject.toml")
-        settings, more = layered(base, without_defaults(self.table), "the editor's settings")
+        table = self.table if root is None else self.of_folder.get(root, self.table)
+        settings, more = layered(base, without_defaults(table), "the editor's settings")
         if self.hardware is not None:
             settings = replace(settings, hardware=self.hardware)
         interpreter = find_interpreter(setting=settings.interpreter, chosen=self.interpreter, root=root)
+        measurements, bad_rows = _measurements(settings, root)
         return Surroundings(
             settings=settings,
+            measurements=measurements,
             chip=chip(settings.hardware),
             interpreter=interpreter,
-            warnings=(*([problem] if problem else []), *warnings, *more),
+            warnings=(*([problem] if problem else []), *warnings, *more, *bad_rows),
         )
+
+
+def _measurements(settings: Settings, root: Path | None) -> tuple[Measurements, list[str]]:
+    if not settings.measurements.strip():
+        return Measurements(), []
+    path = Path(settings.measurements.strip()).expanduser()
+    if not path.is_absolute():
+        if root is None:
+            expected = "expected a full path where no folder is open"
+            return Measurements(), [f"sollens.measurements: {expected}, found {settings.measurements!r}"]
+        path = root / path
+    return load(path)
 
 
 def root_of(path: Path, folders: list[Path]) -> Path | None:

@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 from lsprotocol import types
@@ -45,8 +48,10 @@ def _register_lifecycle(server: SollensServer) -> None:
         session.configuration.update(to_lsp.mapping_at(given, "settings"))
 
     @server.feature(types.INITIALIZED)
-    def initialized(_: types.InitializedParams) -> None:
+    async def initialized(_: types.InitializedParams) -> None:
         session.announce()
+        if of_folder := await _ask_of_folders(server):
+            session.configure(session.configuration.table, of_folder)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def change_configuration(params: types.DidChangeConfigurationParams) -> None:
@@ -56,14 +61,15 @@ def _register_lifecycle(server: SollensServer) -> None:
             asked = server.workspace_configuration_async(types.ConfigurationParams(items=items))
             answer = await asyncio.shield(asked)
             table = to_lsp.mapping_at({"answer": answer[0] if answer else None}, "answer")
-        session.configure(table)
+        session.configure(table, await _ask_of_folders(server))
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
-    def change_folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
+    async def change_folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
         removed = {to_lsp.path_of(folder.uri) for folder in params.event.removed}
         added = [to_lsp.path_of(folder.uri) for folder in params.event.added]
         kept = [folder for folder in session.folders if folder not in removed]
         session.folders = kept + [folder for folder in added if folder is not None and folder not in kept]
+        session.configure(session.configuration.table, await _ask_of_folders(server))
 
     @server.feature("sollens/trust")
     def trust(params: Any) -> None:
@@ -126,6 +132,11 @@ def _register_features(server: SollensServer) -> None:
         text = session.hover(params.text_document.uri, params.position.line)
         return to_lsp.hover(text, document, params.position.line) if text is not None and document is not None else None
 
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
+        uri = params.text_document.uri
+        return [to_lsp.code_lens(lens, uri) for lens in session.lenses(uri)]
+
     options = types.CodeActionOptions(
         code_action_kinds=[types.CodeActionKind.QuickFix, types.CodeActionKind.Source], resolve_provider=True
     )
@@ -184,11 +195,19 @@ def _register_commands(server: SollensServer) -> None:
 
     @server.command("sollens.server.ir")
     async def ir(*arguments: Any) -> str:
-        return await _program_text(server, "ir", arguments)
+        return await _of_document(partial(session.program_text, "ir"), arguments)
 
     @server.command("sollens.server.einsum")
     async def einsum(*arguments: Any) -> str:
-        return await _program_text(server, "einsum", arguments)
+        return await _of_document(partial(session.program_text, "einsum"), arguments)
+
+    @server.command("sollens.server.report")
+    async def report(*arguments: Any) -> str:
+        return await _of_document(session.report_page, arguments)
+
+    @server.command("sollens.server.graph")
+    async def graph(*arguments: Any) -> str:
+        return await _of_document(session.graph_page, arguments)
 
     @server.command("sollens.server.restartAgent")
     async def restart_agent(*_: Any) -> None:
@@ -202,10 +221,23 @@ def _register_commands(server: SollensServer) -> None:
             raise JsonRpcException(str(problem), code=_REQUEST_FAILED) from None
 
 
-async def _program_text(server: SollensServer, method: Any, arguments: tuple[Any, ...]) -> str:
+async def _ask_of_folders(server: SollensServer) -> dict[Path, dict[str, Any]]:
+    """The editor's settings for each folder of a workspace with several; empty where it has none of its own to say."""
+    folders = tuple(server.session.folders)
+    if len(folders) < 2 or not server.client.abilities.answers_configuration:
+        return {}
+    items = [types.ConfigurationItem(section="sollens", scope_uri=folder.as_uri()) for folder in folders]
+    asked = server.workspace_configuration_async(types.ConfigurationParams(items=items))
+    answers = await asyncio.shield(asked)
+    tables = [to_lsp.mapping_at({"answer": answer}, "answer") for answer in answers]
+    return {folder: table for folder, table in zip(folders, tables, strict=False) if table}
+
+
+async def _of_document(text_of: Callable[[str], Awaitable[str]], arguments: tuple[Any, ...]) -> str:
+    """A text about a document, with each way to fail as an answer to the request."""
     uri = _text(arguments, "the address of an open document")
     try:
-        return await server.session.program_text(method, uri)
+        return await text_of(uri)
     except (NotAnalysable, WorkerDied, WorkerError) as problem:
         raise JsonRpcException(str(problem), code=_REQUEST_FAILED) from None
     except WorkerSilent:

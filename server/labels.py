@@ -1,29 +1,10 @@
 """The short text at the end of a line."""
 
 from sollens.analysis.report import LineRow, TargetReport
+from sollens.hardware.limits import limit_name
 from sollens.hardware.units import format_bound_seconds
 
 LONGEST_LABEL = 25
-PIPES = {
-    "float64": "FP64",
-    "float32": "FP32",
-    "tf32": "TF32",
-    "bfloat16": "BF16",
-    "float16": "FP16",
-    "float16_acc32": "FP16",
-    "float8": "FP8",
-    "float8_acc32": "FP8",
-    "float6": "FP6",
-    "float4": "FP4",
-}
-
-
-def limit_name(limit: str, memory: str) -> str:
-    """A limit in a word: "memory" is the kind of memory, "matmul:tf32" is TF32."""
-    if limit == "memory":
-        return memory
-    kind, _, pipe = limit.partition(":")
-    return PIPES.get(pipe, pipe.upper()) if kind == "matmul" and pipe else limit
 
 
 def hint_label(row: LineRow, *, memory: str, checked: bool) -> str:

@@ -38,6 +38,10 @@ class LspClient:
         if self.abilities.refreshes_hints:
             self._protocol.send_request(types.WORKSPACE_INLAY_HINT_REFRESH, None)
 
+    def refresh_lenses(self) -> None:
+        if self.abilities.refreshes_lenses:
+            self._protocol.send_request(types.WORKSPACE_CODE_LENS_REFRESH, None)
+
     def send_status(self, status: Status) -> None:
         if status != self._last_status:
             self._last_status = status

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from sollens.analysis.report import Inverse, LineRow, Resource, TargetReport
+from sollens.hardware.limits import limit_name
 from sollens.hardware.units import (
     format_bound_seconds,
     format_bytes,
@@ -16,7 +17,6 @@ from sollens.hardware.units import (
     format_ratio,
     format_seconds,
 )
-from sollens.server.labels import limit_name
 from sollens.server.results import Result, Row
 
 _MOST_OPERATORS = 8

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from sollens.analysis.report import FileReport, LineRow, TargetReport
 from sollens.server.anchor import Anchor
@@ -47,6 +48,10 @@ class Result:
     @property
     def interpreter(self) -> Interpreter:
         return self.surroundings.interpreter
+
+    def measured_of(self, target: TargetReport, path: Path | None) -> dict[str, float]:
+        """Seconds of real runs by module path, "" for the whole target."""
+        return self.surroundings.measurements.of(target, path)
 
     def line_now(self, line: int) -> int | None:
         """The 0-based line of the document where the report's 1-based `line` is, None when it was edited."""

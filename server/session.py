@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sollens.analysis.report import FileReport
+from sollens.server import pages
 from sollens.server.analyse import Analysed, Source, analyse, program_text, verdicts
 from sollens.server.anchor import Anchor, statements_of
 from sollens.server.chips import known_chips
 from sollens.server.client import Client, State, Status
 from sollens.server.configuration import Configuration, Surroundings, root_of
 from sollens.server.document import Document, Edit
-from sollens.server.features import code_actions, diagnostics, hover, inlay_hints
+from sollens.server.features import code_actions, code_lens, diagnostics, hover, inlay_hints
 from sollens.server.jobs import Jobs
 from sollens.server.positions import Encoding, split_lines
 from sollens.server.results import Result
@@ -102,9 +103,9 @@ class Session:
 
     # Settings
 
-    def configure(self, table: Mapping[str, Any]) -> None:
+    def configure(self, table: Mapping[str, Any], of_folder: Mapping[Path, Mapping[str, Any]] | None = None) -> None:
         """Take over the editor's settings; analyse again what they change, show the rest anew."""
-        self.configuration.update(table)
+        self.configuration.update(table, of_folder)
         self._apply_configuration()
 
     def choose_hardware(self, chip_id: str) -> None:
@@ -153,7 +154,12 @@ class Session:
         return inlay_hints.tooltip(self._results.get(uri), serial=serial, row_line=row_line)
 
     def hover(self, uri: str, line: int) -> str | None:
-        return hover.hover(self._results.get(uri), line)
+        document = self._documents.get(uri)
+        return hover.hover(self._results.get(uri), line, document.path if document else None)
+
+    def lenses(self, uri: str) -> list[code_lens.Lens]:
+        document = self._documents.get(uri)
+        return code_lens.lenses(document, self._results.get(uri)) if document else []
 
     def quick_fixes(self, uri: str, lines: tuple[int, int]) -> list[code_actions.QuickFix]:
         document = self._documents.get(uri)
@@ -168,12 +174,24 @@ class Session:
         self._required(uri)
         self._start(uri, "request")
 
-    async def program_text(self, method: Literal["ir", "einsum"], uri: str) -> str:
+    async def program_text(self, method: Literal["ir", "einsum"], uri: str, form: str = "text") -> str:
         """The program of a document in one of its textual forms; raises NotAnalysable and what the worker raises."""
         document = self._required(uri)
         source = _source(document, "request")
         surroundings = await self._surroundings(document)
-        return await program_text(self._worker, method, source, surroundings, self._root(document))
+        return await program_text(self._worker, method, source, surroundings, self._root(document), form)
+
+    async def report_page(self, uri: str) -> str:
+        """The report of a document as a page; raises NotAnalysable."""
+        document, result = self._required(uri), self._results.get(uri)
+        if result is None or not result.report.targets:
+            raise NotAnalysable(f"expected an analysed file, found none: {_why_no_report(result)}")
+        return await asyncio.to_thread(pages.report, result, document.path)
+
+    async def graph_page(self, uri: str) -> str:
+        """The einsum graph of a document as a page; raises NotAnalysable and what the worker raises."""
+        text = await self.program_text("einsum", uri, form="json")
+        return await asyncio.to_thread(pages.graph, Path(self._required(uri).path or uri).name, text)
 
     async def restart_worker(self) -> None:
         """End the worker and its agents, and analyse the open documents again."""
@@ -283,6 +301,7 @@ class Session:
         """
         last = self._results.pop(document.uri, None)
         before = _labels(inlay_hints.hints(document, last))
+        lenses_before = code_lens.lenses(document, last)
         marks_before = diagnostics.marks(document, last)
         if last is not None and (result is None or last.anchor is not result.anchor):
             last.anchor.close()
@@ -290,6 +309,8 @@ class Session:
             self._results[document.uri] = result
         if _labels(inlay_hints.hints(document, result)) != before:
             self._client.refresh_hints()
+        if code_lens.lenses(document, result) != lenses_before:
+            self._client.refresh_lenses()
         shown = diagnostics.marks(document, result)
         if (result is not None or self._published.get(document.uri)) and (is_new or shown != marks_before):
             self._publish(document, shown)
@@ -341,6 +362,12 @@ def why_not(document: Document) -> str:
     return why_never(document) or (
         "" if _ANALYSABLE.search(document.text) else "Nothing to analyse: no torch, no jax and no `# sol:` pragma."
     )
+
+
+def _why_no_report(result: Result | None) -> str:
+    if result is None:
+        return "save the file to analyse it"
+    return result.report.problems[0].message if result.report.problems else "it holds nothing to analyse"
 
 
 def _source(document: Document, trigger: Trigger) -> Source:

@@ -11,6 +11,7 @@ from pygls.uris import to_fs_path
 
 from sollens.server.document import Document, Edit
 from sollens.server.features.code_actions import Insertion, QuickFix, SourceAction
+from sollens.server.features.code_lens import Lens
 from sollens.server.features.diagnostics import Mark
 from sollens.server.features.inlay_hints import Hint
 from sollens.server.positions import Encoding, to_client
@@ -28,6 +29,7 @@ class Abilities:
     """What the editor said it can do."""
 
     refreshes_hints: bool
+    refreshes_lenses: bool
     resolves_tooltips: bool
     resolves_edits: bool
     versioned_edits: bool
@@ -46,6 +48,7 @@ def abilities(capabilities: types.ClientCapabilities) -> Abilities:
 
     return Abilities(
         refreshes_hints=can("workspace.inlay_hint.refresh_support"),
+        refreshes_lenses=can("workspace.code_lens.refresh_support"),
         resolves_tooltips=resolves("text_document.inlay_hint", "tooltip"),
         resolves_edits=resolves("text_document.code_action", "edit") and can("text_document.code_action.data_support"),
         versioned_edits=can("workspace.workspace_edit.document_changes"),
@@ -104,6 +107,13 @@ def inlay_hint(hint: Hint, document: Document) -> types.InlayHint:
         padding_left=True,
         data={"uri": document.uri, "serial": hint.serial, "line": hint.row_line},
     )
+
+
+def code_lens(lens: Lens, uri: str) -> types.CodeLens:
+    """A lens whose command the editor carries out: it opens the report."""
+    at = types.Position(line=lens.line, character=0)
+    command = types.Command(title=lens.title, command="sollens.openReport", arguments=[uri])
+    return types.CodeLens(range=types.Range(start=at, end=at), command=command)
 
 
 def hint_data(hint: types.InlayHint) -> tuple[str, int, int] | None:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 ROWS = (
     "hardware",
     "analysis.report",
+    "analysis.page",
     "analysis.atomic",
     "analysis.trace.schema",
     "analysis.source",
@@ -42,7 +43,13 @@ PROTOCOL = ("lsprotocol", "pygls")
 # to_lsp converts data; the others are the wire itself: handlers, the server object, the client behind it.
 KNOWS_THE_PROTOCOL = {f"server/{name}.py" for name in ("to_lsp", "app", "handlers", "language_server", "lsp_client")}
 # What the server takes from the analysis: data, and nothing that imports torch, numba or user code.
-SERVER_MAY_IMPORT = ("sollens.server", "sollens.hardware", "sollens.analysis.report", "sollens.analysis.findings")
+SERVER_MAY_IMPORT = (
+    "sollens.server",
+    "sollens.hardware",
+    "sollens.analysis.report",
+    "sollens.analysis.findings",
+    "sollens.analysis.page",
+)
 UNIT = re.compile(
     r"(?:\{[^{}]*(?::[^{}]*[efg%])\}|%\.\d[efg])\s*(?:[kMGTPmnuµ]?(?:s|B|FLOP|MAC|byte|Hz)(?:/s)?\b)|\{[^{}]*:[^{}]*[.\d]%\}"
 )

@@ -68,7 +68,7 @@ def add(commands: Any) -> None:
         description="Exit status: 0 done, 1 over a limit of --fail-over, 2 a file could not be analysed.",
     )  # fmt: skip
     options.add_analysis(parser)
-    parser.add_argument("--format", choices=("table", "json", "markdown"), default="table")
+    parser.add_argument("--format", choices=("table", "json", "markdown", "html"), default="table")
     parser.add_argument(
         "--fail-over", type=limit, action="append", default=[], metavar="KIND=LIMIT",
         help="exit with 1 over a limit: headroom=30%%, problems=0, time=2ms, saves=100us; may be repeated",
@@ -128,11 +128,18 @@ def _reports(arguments: argparse.Namespace, files: list[Path], cancel: threading
 
 
 def _shown(arguments: argparse.Namespace, reports: Iterator[FileReport]) -> Iterator[FileReport]:
-    """Print the reports on their way: tables as they come, JSON and Markdown whole."""
+    """Print the reports on their way: tables and Markdown as they come, JSON and HTML whole."""
     if arguments.format == "json":
         found = list(reports)
         sys.stdout.buffer.write(encode(_report(arguments, found)) + b"\n")
         sys.stdout.buffer.flush()
+        yield from found
+        return
+    if arguments.format == "html":
+        from sollens.analysis.page.report_page import report_pages
+
+        found = list(reports)
+        print(report_pages(found))
         yield from found
         return
     from sollens.analysis.commands import show

@@ -14,6 +14,7 @@ from rich.text import Text
 from sollens.analysis.report import FileReport, LineRow, Problem, TargetReport, Validation
 from sollens.analysis.source.text import UnreadableSource, decode, normalise, summarise
 from sollens.hardware import catalog
+from sollens.hardware.limits import memory_name
 from sollens.hardware.target import Target
 from sollens.hardware.units import (
     format_bound_seconds,
@@ -30,7 +31,6 @@ from sollens.hardware.units import (
 
 _MOST_LINES = 40
 _MOST_MODULES = 30
-_HBM_BUS_BITS = 1024
 _WIDTH_ELSEWHERE = 160
 _STYLES = {"error": "bold red", "warning": "yellow", "information": "cyan", "hint": "dim"}
 
@@ -47,8 +47,7 @@ class Grid:
 def limit_name(limit: str, chip: Target) -> str:
     """ "memory" as the chip's kind of memory, "matmul:tf32" as "tf32 matmul"."""
     if limit == "memory":
-        bus = chip.bus_width_bits
-        return "DRAM" if bus is not None and bus.value < _HBM_BUS_BITS else "HBM"
+        return memory_name(chip)
     kind, _, pipe = limit.partition(":")
     return f"{pipe} {kind}" if pipe else limit
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sollens.analysis.report import Finding, Problem, Severity
+from sollens.server import measurements
 from sollens.server.codes import documentation
 from sollens.server.document import Document
 from sollens.server.positions import from_utf8
@@ -46,7 +47,9 @@ def marks(document: Document, result: Result | None) -> list[Mark]:
         found += [
             _mark(document, result, finding, f"finding-{number}-{index}")
             for number, target in enumerate(result.report.targets)
-            for index, finding in enumerate(target.findings)
+            for index, finding in enumerate(
+                [*target.findings, *measurements.findings(target, result.measured_of(target, document.path))]
+            )
             if target.validation.status != "failed"
             and _is_worth_showing(finding, result.settings.diagnostics_min_share)
         ]

@@ -91,6 +91,13 @@ def test_times_beside_a_bound_are_rounded_down_as_it_is() -> None:
     assert [row[3] for row in resources.rows] == ["962 µs"]
 
 
+def test_html_is_one_page_of_all_files(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "check", "--format", "html", write("a.py"), write("b.py"))
+    assert status == 0
+    assert out.startswith("<!DOCTYPE html>") and out.count("<html") == 1
+    assert "a.py</h2>" in out and "b.py</h2>" in out and out.count('<svg class="roofline"') == 2
+
+
 def test_markdown_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "check", "--format", "markdown", write("a_b.py"))
     assert status == 0

@@ -100,6 +100,8 @@ class Editor:
         options: Any = None,
         worker: list[str] | None = None,
         in_workspace: bool = True,
+        folders: list[Path] | None = None,
+        configuration: dict[Path, dict[str, Any]] | None = None,
         variables: dict[str, str] | None = None,
     ) -> "Editor":
         log = root / "worker.log"
@@ -116,13 +118,15 @@ class Editor:
             client.protocol.fm.features.pop(name, None)
         editor = cls(root, client, log)
         await client.start_io(sys.executable, "-m", "sollens.server.app", env=environment)
-        folder = t.WorkspaceFolder(uri=root.as_uri(), name=root.name)
+        opened = [t.WorkspaceFolder(uri=folder.as_uri(), name=folder.name) for folder in folders or [root]]
+        for folder, settings in (configuration or {}).items():
+            client.set_configuration({"sollens": settings}, scope_uri=folder.as_uri())
         await client.initialize_session(
             t.InitializeParams(
                 process_id=os.getpid(),
                 capabilities=capabilities or neovim(),
                 root_uri=root.as_uri() if in_workspace else None,
-                workspace_folders=[folder] if in_workspace else None,
+                workspace_folders=opened if in_workspace else None,
                 initialization_options=options,
             )
         )
@@ -227,6 +231,13 @@ class Editor:
         params = t.HoverParams(t.TextDocumentIdentifier(uri), t.Position(line, 0))
         found = await self.client.text_document_hover_async(params)
         return None if found is None else found.contents.value
+
+    async def lenses(self, uri: str) -> dict[int, str]:
+        params = t.CodeLensParams(t.TextDocumentIdentifier(uri))
+        found = await self.client.text_document_code_lens_async(params) or []
+        assert all(lens.command.command == "sollens.openReport" for lens in found)
+        assert all(list(lens.command.arguments) == [uri] for lens in found)
+        return {lens.range.start.line: lens.command.title for lens in found}
 
     async def actions(self, uri: str, line: int, only: list[str] | None = None) -> list[t.CodeAction]:
         span = t.Range(t.Position(line, 0), t.Position(line, 0))

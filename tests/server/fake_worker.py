@@ -122,7 +122,14 @@ def target(line: str, number: int, row: dict, params: dict, checked: dict) -> di
 def answer(message: dict) -> None:
     request, params = message["id"], message.get("params", {})
     if message["method"] in ("ir", "einsum"):
-        send({"id": request, "result": {"text": f"{message['method']} of {Path(params['path']).name}"}})
+        text = f"{message['method']} of {Path(params['path']).name}"
+        if params["format"] == "json":
+            einsum = {"name": "y", "kind": "contraction", "equation": "y[i:2] = sum[k:3] x[i,k]", "line": 4, "macs": 6}
+            tensor = {"name": "x", "dtype": "f32", "shape": [2, 3], "role": "input", "demanded_bytes": 24}
+            edge = {"tensor": "x", "to": "y", "bytes": 24}
+            graph = {"name": "Model", "einsums": [einsum], "tensors": [tensor], "edges": [edge]}
+            text = json.dumps(graph, indent=1)
+        send({"id": request, "result": {"text": text}})
         return
     if message["method"] != "analyse":
         send({"id": request, "result": None})

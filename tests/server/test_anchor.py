@@ -84,12 +84,15 @@ def test_distinct_untouched_lines_are_always_found(text, data):
     for _ in range(data.draw(st.integers(1, 6))):
         start, end = span(data, ours)
         ours.apply(Edit(text=data.draw(INSERTED), start=client(ours, start), end=client(ours, end)))
-    now_at = {ours.line(index): index for index in range(len(ours.lines))}
+    now_at: dict[str, list[int]] = {}
+    for index in range(len(ours.lines)):
+        # An edit may make a line that reads as another does.
+        now_at.setdefault(ours.line(index), []).append(index)
     for number, line in enumerate(lines):
         where = anchor.line_now(number)
         assert where is None or ours.line(where) == line
         if where is not None:
-            assert where == now_at[line]
+            assert where in now_at[line]
 
 
 def test_a_single_edit_elsewhere_never_hides_a_line():

@@ -5,6 +5,8 @@ from editor import MODEL, Editor, neovim, vscode
 from lsprotocol import types as t
 from pygls.exceptions import JsonRpcException
 
+from sollens.server.codes import documentation
+
 pytestmark = pytest.mark.asyncio(loop_scope="function")
 EDITORS = pytest.mark.parametrize("capabilities", [neovim, vscode], ids=["neovim", "vscode"])
 NO_SHAPES = (
@@ -81,7 +83,7 @@ async def test_a_finding_is_a_mark_with_code_page_and_severity(start, capabiliti
     [mark] = await editor.analysed(uri)
     assert (mark.code, mark.source, mark.severity) == ("fusion-headroom", "sollens", t.DiagnosticSeverity.Information)
     assert mark.message == "half of it goes by fusing"
-    assert mark.code_description.href.endswith("docs/diagnostics.md#fusion-headroom")
+    assert mark.code_description.href == documentation("fusion-headroom")
     assert (mark.range.start.line, mark.range.start.character) == (6, 4)
 
 
