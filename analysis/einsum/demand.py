@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sollens.analysis.einsum.constants import is_any
 from sollens.analysis.einsum.domain import Domain
+from sollens.analysis.einsum.evaluate import Constants
 from sollens.analysis.einsum.kernels import Carry, FlatProgram, Item, Kernel, Library, View, flatten
 from sollens.analysis.einsum.knowledge import Knowledge, Piece
 from sollens.analysis.einsum.library import LibraryDemand
@@ -41,6 +42,8 @@ class DemandedProgram:
     # Regions of computed tensors that the program returns (a returned view of an external moves nothing and is not
     # here).
     returned: dict[str, Region]
+    # Kernels that compute again what another one computes, by name.
+    same: Mapping[str, str] = field(default_factory=dict[str, str])
     low: list[str] = field(default_factory=list[str])
     from_inputs: bool = False
 
@@ -111,6 +114,7 @@ class _Pass:
         self.flat = flat
         self.knowledge = knowledge
         self.redundancy = redundancy
+        self.constants = Constants(flat, redundancy.constants)
         self.values = values
         self.certain = taken
         self.anywhere: dict[str, set[int]] = {}
@@ -141,6 +145,7 @@ class _Pass:
             works=self.works,
             demanded=self.demanded,
             returned=returned,
+            same=self.redundancy.same,
             low=list(dict.fromkeys(self.low.values())),
             from_inputs=self.from_inputs,
         )
@@ -265,7 +270,7 @@ class _Pass:
                 self.from_inputs |= work.from_inputs
                 return work
             case Library():
-                call = LibraryDemand(item, self.flat.tensors, self.values, self.certain, self.redundancy.constants)
+                call = LibraryDemand(item, self.flat.tensors, self.values, self.certain, self.constants)
                 done = call.of([self._region(r) for r in item.results], RULES)
                 for name in done.anywhere:
                     self.anywhere.setdefault(name, set()).add(position)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sollens.analysis.einsum.domain import Domain
+from sollens.analysis.einsum.evaluate import Constants
 from sollens.analysis.einsum.kernels import BaseTensor, Library, View
 from sollens.analysis.einsum.region import Region
 from sollens.analysis.ir.affine import Affine, Constraint, dim
@@ -52,7 +53,7 @@ class LibraryDemand:
         tensors: Mapping[str, BaseTensor],
         values: Mapping[str, NDArray[Any]],
         taken: Mapping[str, Region],
-        constants: set[str],
+        constants: Constants,
     ) -> None:
         self.item = item
         self.call = item.call
@@ -164,10 +165,12 @@ class LibraryDemand:
     def known(self, position: int) -> NDArray[Any] | None:
         """The operand's values, when they are known."""
         view = self.item.operands[position]
-        base = self.values.get(view.base)
-        if base is None or self.loops:
+        if self.loops:
             return None
         declaration = self.tensors[view.base].declaration
+        base = self.values.get(view.base) if declaration is not None else self.constants.of(view.base)
+        if base is None:
+            return None
         self.work.from_inputs |= declaration is not None and declaration.role == "input"
         return _through(view, base)
 

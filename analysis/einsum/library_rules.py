@@ -153,7 +153,7 @@ def _update(d: LibraryDemand, region: Region, *, rows: bool) -> None:
         return
     d.read(2, hits, along)
     folded = hits.distinct([*(dim(n) for n in d.loops), *along])
-    if not keeps or d.item.operands[0].base in d.constants:
+    if not keeps or d.item.operands[0].base in d.constants.names:
         folded -= min(folded, region.count)  # the first value at a place is not added to anything
     d.work.vector_ops += folded
 
@@ -176,7 +176,7 @@ def _index_put(d: LibraryDemand, region: Region) -> None:
         if d.whole(region):
             d.read_all(last, region)
             d.work.vector_ops += elements(d.shape(last))
-            if d.item.operands[0].base in d.constants:
+            if d.item.operands[0].base in d.constants.names:
                 d.work.vector_ops -= min(elements(d.shape(last)), region.count)
 
 

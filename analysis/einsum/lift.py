@@ -22,7 +22,9 @@ Kind: TypeAlias = Literal["contraction", "reduce", "scan", "map", "move", "libra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Einsum:
-    """One node of the DAG, with the work its demanded part needs. `reads` and `defines` name base tensors."""
+    """One node of the DAG, with the work its demanded part needs. `reads` and `defines` name base tensors; nodes of one
+    `value` compute the same thing.
+    """
 
     position: int
     name: str
@@ -35,6 +37,7 @@ class Einsum:
     reads: Mapping[str, Region]
     defines: tuple[str, ...]
     library: str = ""
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,7 @@ def graph_of(demanded: DemandedProgram) -> EinsumGraph:
                 reads=work.reads,
                 defines=defines,
                 library=item.call.op if isinstance(item, Library) else "",
+                value=demanded.same.get(defines[0], defines[0]),
             )
         )
     return EinsumGraph(

@@ -11,16 +11,19 @@ MAX_OPERANDS = 8
 
 
 def pairwise_points(
-    operands: Sequence[frozenset[str]], output: frozenset[str], count: Callable[[frozenset[str]], int]
+    operands: Sequence[frozenset[str]],
+    output: frozenset[str],
+    count: Callable[[frozenset[str]], int],
+    tied: frozenset[str] = frozenset(),
 ) -> int:
     """Multiplications of the cheapest pairwise order. `operands` are the dimensions that each operand uses, `output`
-    those of the result, `count(dims)` the number of distinct points over these dimensions.
+    those of the result, `count(dims)` the number of distinct points over these dimensions, `tied` dimensions that a
+    guard ties to others, so that an operand cannot be summed over them on its own.
 
-    Each step runs over the dimensions of its two sides; a dimension that nothing else uses is summed away with it.
-    With more than MAX_OPERANDS operands: the largest operand, which every order has to touch.
+    Each step runs over the dimensions of its two sides; a dimension that nothing else uses is summed away with it (or
+    before it, when one operand alone has it: additions, which are not counted). With more than MAX_OPERANDS operands:
+    the largest operand, which every order has to touch.
     """
-    if len(operands) > MAX_OPERANDS:
-        return max(count(dims) for dims in operands)
     everything = (1 << len(operands)) - 1
 
     @cache
@@ -29,7 +32,10 @@ def pairwise_points(
         outside = set(output)
         for k, dims in enumerate(operands):
             (inside if members >> k & 1 else outside).update(dims)
-        return frozenset(inside & outside) if members & (members - 1) else operands[members.bit_length() - 1]
+        return frozenset(inside & (outside if members & (members - 1) else outside | tied))
+
+    if len(operands) > MAX_OPERANDS:
+        return max(count(left(1 << k)) for k in range(len(operands)))
 
     @cache
     def best(members: int) -> int:

@@ -7,12 +7,12 @@ Whatever repeats is computed once (bounds.md section 1), so work is counted over
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 from sollens.analysis.einsum.kernels import BaseTensor, FlatProgram, Kernel, Library
 from sollens.analysis.ir.affine import Affine, Atom, FloorDiv, Mod, dim
-from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, reads
+from sollens.analysis.ir.nodes import NO_SOURCE, Apply, Dim, Expr, IndexValue, Literal, Read, Select, reads
 
 MAX_FUNCTIONS = 16
 _UNPREDICTABLE = ("random", "opaque")
@@ -23,15 +23,16 @@ class Redundancy:
     """Facts about computed tensors, by name; what is not listed has no redundancy.
 
     `periods`: by axis 0 constant, p > 1 constant in blocks of p, 1 varying. `functions`: equal values of these
-    functions of the axes
-    (named $0, $1 ...) mean equal elements. `constants`: follow from the program's text alone. `held`: a narrower
-    dtype that holds the values.
+    functions of the axes (named $0, $1 ...) mean equal elements. `constants`: follow from the program's text alone.
+    `held`: a narrower dtype that holds the values. `same`: the tensor that the same kernel computes from the same
+    operands.
     """
 
     periods: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     functions: dict[str, tuple[Affine, ...]] = field(default_factory=dict[str, tuple[Affine, ...]])
     constants: set[str] = field(default_factory=set[str])
     held: dict[str, str] = field(default_factory=dict[str, str])
+    same: dict[str, str] = field(default_factory=dict[str, str])
 
     def indices(self, expr: Expr, *, conditions: bool = True) -> Iterable[Affine]:
         """Functions of the loop nest that determine the expression's value."""
@@ -79,12 +80,49 @@ class Redundancy:
 def redundancy_of(flat: FlatProgram) -> Redundancy:
     """The redundancy of every computed tensor of a flat program."""
     known = Redundancy()
+    seen: dict[Kernel, str] = {}
     for item in flat.items:
         if isinstance(item, Kernel):
             _learn(known, item, flat.tensors)
+            first = seen.setdefault(_normal(known, item), item.name)
+            if first != item.name:
+                known.same[item.name] = first
         elif isinstance(item, Library) and _constant_call(known, item):
             known.constants.update(item.results)
     return known
+
+
+def _normal(known: Redundancy, kernel: Kernel) -> Kernel:
+    """The kernel without its own names: dimensions by position, operands by what they are the same as."""
+    every = (*kernel.dims, *kernel.reduced)
+    names = {d.name: f"${k}" for k, d in enumerate(every)}
+    values = {old: dim(new) for old, new in names.items()}
+
+    def renamed(expr: Expr) -> Expr:
+        match expr:
+            case Read():
+                return Read(known.same.get(expr.tensor, expr.tensor), tuple(i.substitute(values) for i in expr.index))
+            case IndexValue():
+                return IndexValue(expr.expr.substitute(values))
+            case Apply():
+                return replace(expr, args=tuple(renamed(a) for a in expr.args))
+            case Select():
+                condition = tuple(c.substitute(values) for c in expr.condition)
+                return Select(condition, renamed(expr.then), renamed(expr.otherwise))
+            case Literal():
+                return expr
+
+    scan = kernel.scan
+    return replace(
+        kernel,
+        name="",
+        dims=tuple(Dim(name=names[d.name], extent=d.extent) for d in kernel.dims),
+        reduced=tuple(Dim(name=names[d.name], extent=d.extent) for d in kernel.reduced),
+        scan=(scan[0], names[scan[1]], scan[2]) if scan else None,
+        guard=tuple(c.substitute(values) for c in kernel.guard),
+        body=renamed(kernel.body),
+        source=NO_SOURCE,
+    )
 
 
 def _constant_call(known: Redundancy, item: Library) -> bool:

@@ -58,10 +58,21 @@ class Scopes:
     def whole_on(self, pipe_of: Callable[[Einsum], str]) -> Scope:
         """The whole, had its contractions used other pipes."""
         macs: dict[str, int] = {}
-        for einsum in self.graph.einsums:
+        for k in self._computed(range(len(self.graph.einsums))):
+            einsum = self.graph.einsums[k]
             if einsum.macs:
                 macs[pipe_of(einsum)] = macs.get(pipe_of(einsum), 0) + einsum.macs
         return replace(self._whole, macs=macs)
+
+    def _computed(self, members: Iterable[int]) -> Iterable[int]:
+        """One einsum of those that compute the same: the one of which the largest part is needed."""
+        most: dict[str, int] = {}
+        for k in members:
+            einsum = self.graph.einsums[k]
+            first = most.setdefault(einsum.value, k)
+            if _work(self.graph.einsums[first]) < _work(einsum):
+                most[einsum.value] = k
+        return most.values()
 
     def of(self, members: Iterable[int]) -> Scope:
         """The scope of the einsums at these positions of `graph.einsums`."""
@@ -69,8 +80,9 @@ class Scopes:
         scope = Scope()
         own: set[str] = set()
         for k in inside:
+            own.update(self.graph.einsums[k].defines)
+        for k in self._computed(sorted(inside)):
             einsum = self.graph.einsums[k]
-            own.update(einsum.defines)
             if einsum.macs:
                 scope.macs[self.pipes[k]] = scope.macs.get(self.pipes[k], 0) + einsum.macs
             if einsum.vector_ops:
@@ -98,3 +110,7 @@ class Scopes:
             for one in key(einsum):
                 groups.setdefault(one, []).append(k)
         return groups
+
+
+def _work(einsum: Einsum) -> tuple[int, int]:
+    return einsum.macs, einsum.vector_ops

@@ -67,6 +67,7 @@ class KernelDemand:
         self.knowledge = knowledge
         self.redundancy = redundancy
         self.work = Work()
+        self.counted: list[tuple[Apply, Domain]] = []
         self.has_knowledge = knowledge.knows(kernel.body)
         self.names = tuple(d.name for d in (*kernel.dims, *kernel.reduced))
         self.intervals = tuple((0, d.extent - 1) for d in (*kernel.dims, *kernel.reduced))
@@ -119,10 +120,14 @@ class KernelDemand:
         terms = factors(self.kernel.body)
         with_reads = [t for t in terms if next(reads(t), None) is not None]
         points = self._distinct(domain, value_functions(self.redundancy, self.kernel, folded=True))
-        if len(with_reads) > 2:
-            operands = [frozenset(n for i in self.redundancy.indices(t) for n in i.names) for t in with_reads]
-            output = frozenset(d.name for d in self.kernel.dims)
-            points = min(points, pairwise_points(operands, output, domain.count))
+        operands = [frozenset(n for i in self.redundancy.indices(t) for n in i.names) for t in with_reads]
+        # Dimensions that a guard or a demanded region ties to others cannot be summed away on their own.
+        tied = frozenset(n for c in domain.constraints for n in c.expr.names)
+        tied = frozenset(self.names) if domain.points is not None else tied
+        output = frozenset(d.name for d in self.kernel.dims)
+        alone = any(n not in output | tied and sum(n in o for o in operands) == 1 for o in operands for n in o)
+        if len(with_reads) > 2 or alone:
+            points = min(points, pairwise_points(operands, output, domain.count, tied))
         self.work.macs += points
         self.work.operand_dtype = _widest(
             [self.redundancy.dtype_of(r, self.tensors) for t in with_reads for r in reads(t)]
@@ -153,6 +158,9 @@ class KernelDemand:
     def _apply(self, expr: Apply, domain: Domain) -> None:
         if not self.redundancy.matters(expr):
             return
+        if any(expr == other and domain is where for other, where in self.counted):
+            return  # the same value of the same statement, written twice
+        self.counted.append((expr, domain))
         if not self.has_knowledge or not self.knowledge.knows(expr):
             cost = SCALAR_OPS[expr.op].cost
             if cost and not any(

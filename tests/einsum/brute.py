@@ -1,8 +1,8 @@
 """The counts of bounds.md sections 1 and 2 by enumeration of every scalar: slow, plain, independent of the engine.
 
 Every element of every tensor becomes a hash-consed *value*: an external element, a constant, or an operation on
-values. What the outputs reach is the demanded part. Two points that apply the same operation of one statement to the
-same values are one operation.
+values. What the outputs reach is the demanded part. Points that apply the same operation to the same values are one
+operation.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Value:
     number: Any = None
     vector_ops: int = 0
     macs: int = 0
+    maker: str | None = None
     # Equal to other elements only because part of a tensor is a constant (padding), not along a whole axis.
     partial: bool = False
 
@@ -65,8 +66,8 @@ class Tensor:
 class Counts:
     """Exact numbers of the demanded part.
 
-    `partial_repeats`: at most so many operations repeat on part of an axis only. `powers`: at most so many operations
-    multiply a value by how often a sum holds it.
+    `partial_repeats`: at most so many operations repeat on part of an axis only, or in another statement. `powers`: at
+    most so many operations multiply a value by how often a sum holds it.
     """
 
     macs: int
@@ -124,7 +125,7 @@ class Machine:
         if known is None:
             partial = rest.pop("partial", False) or any(a.partial for a in args)
             known = self.table[full] = Value(key, args, partial=partial, **rest)
-        elif known.partial or any(a.partial for a in args):
+        elif known.partial or known.maker != rest.get("maker") or any(a.partial for a in args):
             known.partial = True
             self.partial_repeats += known.vector_ops + known.macs
         return known
@@ -238,8 +239,8 @@ class Machine:
             self.powers += powers
         # Windows that border and mask cut to the same few elements are folded each: only whole axes repeat.
         where = tuple(k for k, _ in live)
-        key = ("fold", name, kind, where)
-        return self.value(key, tuple(v for _, v in live), vector_ops=ops, partial=bool(known))
+        key = ("fold", kind, where)
+        return self.value(key, tuple(v for _, v in live), vector_ops=ops, partial=bool(known), maker=name)
 
     def contract(self, node: Statement, terms: list[Expr], points: list[tuple[Index, dict[str, int]]]) -> Value:
         live: list[tuple[Value, ...]] = []
@@ -260,8 +261,9 @@ class Machine:
         if any(v.partial for v in args):
             self.partial_repeats += len(live) - len(set(live))
         return self.value(
-            ("contract", node.name, len(known), tuple(where)),
+            ("contract", len(known), tuple(where)),
             args,
+            maker=node.name,
             macs=len(set(live)),
             partial=bool(known) or any(a.constant for a in args),
         )
@@ -287,7 +289,7 @@ class Machine:
                 else:
                     args = (here,) if before is None else (before, here)
                     before = self.value(
-                        ("scan", node.name, kind, t if kind.startswith("arg") else 0), args, vector_ops=1
+                        ("scan", kind, t if kind.startswith("arg") else 0), args, vector_ops=1, maker=node.name
                     )
                 result.values[i] = before
 
@@ -328,7 +330,8 @@ class Machine:
                     args[1 - k].partial |= not isinstance(expr.args[k], Literal)
                     return args[1 - k]
         filled = any(a.constant and not isinstance(e, Literal) for a, e in zip(args, expr.args, strict=True))
-        return self.value((expr.op, expr.dtype, name), tuple(args), vector_ops=SCALAR_OPS[expr.op].cost, partial=filled)
+        cost = SCALAR_OPS[expr.op].cost
+        return self.value((expr.op, expr.dtype), tuple(args), vector_ops=cost, partial=filled, maker=name)
 
     # --- demand
 

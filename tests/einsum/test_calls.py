@@ -221,3 +221,16 @@ def test_known_lookups_count_exactly(example):
         expected.written_bytes,
         expected.macs,
     )
+
+
+@pytest.mark.parametrize("position", ["index(i)", "index(i) * 2", "3 - index(i)", "where(index(i) < 2, index(i), 0)"])
+def test_positions_made_of_indices_are_known(position):
+    example = program(f"""program embedded()
+  parameter table: f32[9, 3]
+  p[i:4]: i64 = {position}
+  q[b:2, i:4]: i64 = p[i] @ op=1 aten.expand view
+  y = take(table, q; axis=0): f32[2, 4, 3]
+  output y
+""")
+    check_exact(example)
+    assert not lift(example).low

@@ -20,8 +20,8 @@ def engine(program: Program) -> Counts:
 
 
 def check_exact(program: Program) -> None:
-    """Equal numbers, but for two things: operations that repeat on part of an axis only (padding that is not zero) may
-    be counted more than once, and `x + x + x` from an expanded x may count nothing.
+    """Equal numbers, but for two things: operations that repeat on part of an axis only (padding that is not zero), or
+    in parts of several statements, may be counted more than once, and `x + x + x` from an expanded x may count nothing.
     """
     if currently_in_test_context():
         note(to_text(program))

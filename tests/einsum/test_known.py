@@ -152,7 +152,30 @@ def test_a_pairwise_order_is_never_above_any_order(data):
                 found.append(count(joined) + cheapest([*rest, joined & alive]))
         return min(found)
 
-    assert pairwise_points(operands, output, count) == cheapest(operands)
+    summed = [o & output.union(*(other for j, other in enumerate(operands) if j != k)) for k, o in enumerate(operands)]
+    assert pairwise_points(operands, output, count) == cheapest(summed)
+
+
+def test_what_only_one_operand_has_is_summed_first():
+    text = (
+        "program p()\n  input x: f32[8]\n  input w: f32[8, 5]\n  y[]: f32 = sum[k:8, j:5] x[k] * w[k, j]\n  output y\n"
+    )
+    assert engine(program(text)).macs == 8
+
+
+def test_the_same_computation_twice_counts_once():
+    text = """program twice()
+  input x: f32[8, 8]
+  parameter w: f32[8, 8]
+  a[i:8, n:8]: f32 = sum[k:8] x[i, k] * w[k, n]
+  b[p:8, q:8]: f32 = sum[r:8] x[p, r] * w[r, q]
+  e[i:8, n:8]: f32 = exp(a[i, n])
+  f[i:8, n:8]: f32 = exp(b[i, n])
+  y[i:8, n:8]: f32 = e[i, n] * f[i, n] + tanh(a[i, n]) * tanh(a[i, n])
+  output y
+"""
+    check_exact(program(text))
+    assert engine(program(text)).macs == 512
 
 
 def test_known_zero_columns_of_a_product_are_never_read():

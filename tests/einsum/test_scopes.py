@@ -38,8 +38,11 @@ def test_parts_move_at_least_what_the_whole_moves(program: Program, rng: random.
         assert sum(s.bytes for s in found) >= whole.bytes
         assert sum(s.read_bytes for s in found) >= whole.read_bytes
         assert sum(s.written_bytes for s in found) >= whole.written_bytes
-        assert sum(s.total_macs for s in found) == whole.total_macs
-        assert sum(s.total_vector_ops for s in found) == whole.total_vector_ops
+        assert sum(s.total_macs for s in found) >= whole.total_macs
+        assert sum(s.total_vector_ops for s in found) >= whole.total_vector_ops
+        if len({e.value for e in scopes.graph.einsums}) == count:  # nothing is computed twice
+            assert sum(s.total_macs for s in found) == whole.total_macs
+            assert sum(s.total_vector_ops for s in found) == whole.total_vector_ops
 
 
 @examples(60)
