@@ -94,7 +94,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     for r in rows:
         table.append(
             f"| {r['file']} | {r['name']} | {r['operators']} | {format_count(r['macs'])} | "
-            f"{format_count(r['vector_ops'])} | {format_bytes(r['bytes'])} | {format_seconds(r['bound_s'], 'down')} | {r['status']} |"
+            f"{format_count(r['vector_ops'])} | {format_bytes(r['bytes'])} | "
+            f"{format_seconds(r['bound_s'], 'down')} | {r['status']} |"
         )
     return head + "\n".join(table) + "\n"
 

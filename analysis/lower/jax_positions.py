@@ -115,8 +115,9 @@ def _step(b: Builder, name: str, args: list[Affine]) -> Affine | None:
         case (("lt" | "le" | "gt" | "ge" | "eq" | "ne"), [x, y]):
             return _compared(b, name, x - y)
         case (("max" | "min"), [x, y]):
-            less = _compared(b, "le", x - y)
-            return None if less is None else (y if bool(less.constant) == (name == "max") else x)
+            low, high = (x - y).bounds(b.extents)
+            larger, smaller = (x, y) if low >= 0 else (y, x) if high <= 0 else (None, None)
+            return larger if name == "max" else smaller
         case "clamp", [low, x, high]:
             raised = _step(b, "max", [x, low])
             return None if raised is None else _step(b, "min", [raised, high])

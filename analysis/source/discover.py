@@ -153,7 +153,9 @@ class _Discoverer:
                     )
             inputs = tuple((name, value) for name, value in inputs if name in known)
             given = {name for name, _ in inputs}
-            missing = [p.name for p in candidate.parameters if p.required and p.name not in given]
+            # A JAX module's random key and equinox's state are made with it.
+            made = ("key", "state") if candidate.frontend == "jax" and candidate.kind == "class" else ()
+            missing = [p.name for p in candidate.parameters if p.required and p.name not in {*given, *made}]
             if missing:
                 raise pragma.PragmaError(len(text), 1, f"a value for {', '.join(missing)} of {candidate.name}", "none")
         if candidate.kind == "function" and (shapes.init_args or shapes.init_kwargs):

@@ -82,8 +82,9 @@ class DiffusionBlock(nn.Module):
 
 # sol: x=f32[2, 16, 16, 8], depth=f32[3, 3, 1, 8], point=f32[1, 1, 8, 16]
 def separable(x, depth, point):
-    y = lax.conv_general_dilated(x, depth, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"),
-                                 feature_group_count=8)
+    y = lax.conv_general_dilated(
+        x, depth, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=8
+    )
     return jax.nn.relu6(conv(jax.nn.relu6(y), point))
 
 

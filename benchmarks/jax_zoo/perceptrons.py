@@ -44,8 +44,10 @@ def contrastive(a, b):
     a, b = (v / jnp.linalg.norm(v, axis=-1, keepdims=True) for v in (a, b))
     logits = a @ b.T / 0.07
     targets = jnp.arange(logits.shape[0])
-    return (optax.softmax_cross_entropy_with_integer_labels(logits, targets)
-            + optax.softmax_cross_entropy_with_integer_labels(logits.T, targets)).mean()
+    return (
+        optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+        + optax.softmax_cross_entropy_with_integer_labels(logits.T, targets)
+    ).mean()
 
 
 # sol: x=f32[64, 128], w=f32[128, 8], u=f32[8, 128]

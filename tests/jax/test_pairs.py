@@ -44,7 +44,8 @@ PAIRS = {
     ),
     "fused attention": (
         "q=f32[2, 16, 4, 8], k=f32[2, 16, 4, 8], v=f32[2, 16, 4, 8]",
-        "q, k, v = (t.transpose(1, 2) for t in (q, k, v))\nreturn F.scaled_dot_product_attention(q, k, v, is_causal=True)",
+        "q, k, v = (t.transpose(1, 2) for t in (q, k, v))\n"
+        "return F.scaled_dot_product_attention(q, k, v, is_causal=True)",
         "return jax.nn.dot_product_attention(q, k, v, is_causal=True)",
     ),
     "normalised and gated in bfloat16": (
