@@ -59,7 +59,7 @@ def report_of(
     path: str = "",
 ) -> TargetReport:
     """The report of a target whose einsum DAG is known."""
-    scopes = Scopes(graph, pipe_policy(precision, trace.settings))
+    scopes = Scopes(graph, pipe_policy(precision, trace.settings, target.vendor))
     whole = scopes.whole()
     fused = roofline(whole, target)
     unfused = Unfused(scopes, target)
@@ -140,7 +140,7 @@ def precision_findings(
     findings: list[Finding] = []
     best = fused.time_s
     for policy, says in (("tf32", "allowing TF32"), ("16bit", "using 16-bit matmuls")):
-        other = roofline(scopes.whole_on(pipe_policy(policy, trace.settings)), target)
+        other = roofline(scopes.whole_on(pipe_policy(policy, trace.settings, target.vendor)), target)
         if other.time_s * PRECISION_GAIN < best:
             message = (
                 f"{trace.name}: {says} lowers the bound from {format_seconds(fused.time_s, 'down')} to "

@@ -23,8 +23,14 @@ _PIPES = {
 _TF32_BY_DEFAULT = ("conv", "cudnn_conv", "lstm", "gru", "rnn_", "_thnn", "scaled_dot_product")
 
 
-def pipe_policy(policy: str, settings: Mapping[str, Any]) -> Callable[[Einsum], str]:
-    """The function from a contraction to its pipe; `settings` are the trace's framework settings.
+# What a contraction of JAX asks for, as the part of its operator's name after "jax.dot_general.". Unasked, a GPU uses
+# TF32 and a TPU one pass of bfloat16 (jax.lax.Precision); a TPU's HIGH is what its file prices as tf32.
+_JAX_FLOAT32 = {"": "tf32", "default": "tf32", "high": "tf32", "highest": "float32"}
+_JAX_PRESETS = (("bf16_", "bfloat16"), ("f16_", "float16"), ("tf32_", "tf32"), ("f64_", "float64"), ("f32_", "float32"))
+
+
+def pipe_policy(policy: str, settings: Mapping[str, Any], vendor: str = "") -> Callable[[Einsum], str]:
+    """The function from a contraction to its pipe; `settings` are the trace's framework settings, `vendor` the chip's.
 
     Raises ValueError for an unknown policy.
     """
@@ -42,7 +48,9 @@ def pipe_policy(policy: str, settings: Mapping[str, Any]) -> Callable[[Einsum], 
             return "tf32"
         if policy == "16bit":
             return "bfloat16"
-        name = einsum.source.operator.partition(".")[2]
+        namespace, _, name = einsum.source.operator.partition(".")
+        if namespace == "jax":
+            return _jax_pipe(name.partition(".")[2], vendor)
         if any(name.startswith(prefix) or f"_{prefix}" in name for prefix in _TF32_BY_DEFAULT):
             return "tf32" if cudnn_tf32 else "float32"
         if matmul == "medium":
@@ -50,3 +58,12 @@ def pipe_policy(policy: str, settings: Mapping[str, Any]) -> Callable[[Einsum], 
         return "tf32" if matmul_tf32 else "float32"
 
     return pipe
+
+
+def _jax_pipe(asked: str, vendor: str) -> str:
+    """Of a float32 contraction of JAX; presets of an algorithm are named by their operands."""
+    if asked in ("", "default") and vendor == "Google":
+        return "bfloat16"
+    if asked in _JAX_FLOAT32:
+        return _JAX_FLOAT32[asked]
+    return next((pipe for prefix, pipe in _JAX_PRESETS if asked.startswith(prefix)), "tf32")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sollens.analysis.einsum.demand import DemandedProgram, demand
 from sollens.analysis.einsum.kernels import BaseTensor, Carry, Item, Kernel, Library
+from sollens.analysis.einsum.positions import index_arithmetic
 from sollens.analysis.einsum.region import Region
 from sollens.analysis.einsum.work import is_contraction
 from sollens.analysis.ir.nodes import Apply, Program, Source, reads
@@ -101,6 +102,7 @@ def graph_of(demanded: DemandedProgram) -> EinsumGraph:
     """The DAG of a program whose demand is known."""
     flat = demanded.flat
     einsums: list[Einsum] = []
+    free = index_arithmetic(demanded)
     for position, (item, work) in enumerate(zip(flat.items, demanded.works, strict=True)):
         defines = item.results if isinstance(item, Library) else (item.name,)
         if all(demanded.demanded.get(t) is None or demanded.demanded[t].is_empty for t in defines):
@@ -113,7 +115,7 @@ def graph_of(demanded: DemandedProgram) -> EinsumGraph:
                 source=item.source,
                 macs=work.macs,
                 operand_dtype=work.operand_dtype,
-                vector_ops=work.vector_ops,
+                vector_ops=0 if position in free else work.vector_ops,
                 dtype=flat.tensors[defines[0]].dtype,
                 reads=work.reads,
                 defines=defines,

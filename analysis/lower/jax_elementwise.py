@@ -198,7 +198,8 @@ def select_n(b: Builder, call: OpCall) -> Value:
     known = follow(b, "select", call.args, None)
     if known is not None:
         result = pointwise_of(b, call, _same, cases[known])
-        return followed(b, call, "same", result) if isinstance(cases[known], Value) else result
+        follow(b, "same", [cases[known]], result)
+        return result
     if len(cases) == 2:
         return pointwise_of(b, call, _either, which, *cases)
 

@@ -8,7 +8,7 @@ from sollens.analysis.ir.affine import Affine, dim
 from sollens.analysis.ir.nodes import Expr, IndexValue
 from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.expressions import apply, as_expr
-from sollens.analysis.lower.jax_positions import positions
+from sollens.analysis.lower.jax_positions import is_given, positions
 from sollens.analysis.lower.pointwise import dims_of
 from sollens.analysis.lower.registry import rule
 from sollens.analysis.lower.views import permuted, reindex
@@ -48,6 +48,9 @@ def gather(b: Builder, call: OpCall) -> Value:
         return _affine(b, call, x, known, numbers, offsets)
     x = _sliced(b, x, numbers, sizes)
     mode = call.kwargs["mode"]
+    fill = call.kwargs.get("fill_value")
+    if mode == FILL and (fill is None or fill != fill) and is_given(b, indices):
+        mode = "PROMISE_IN_BOUNDS"
     looked, order = _lookup(b, call, x, indices, numbers, sizes, mode, offsets)
     result = permuted(b, "gathered", looked, order)
     if mode != FILL:

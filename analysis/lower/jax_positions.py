@@ -10,9 +10,67 @@ from collections.abc import Sequence
 from typing import Any
 
 from sollens.analysis.ir.affine import Affine
+from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, Statement, defined
 from sollens.analysis.lower.builder import Builder, Value
 
 MOST = 8
+_MOST_STEPS = 32
+
+
+def is_given(b: Builder, value: Value) -> bool:
+    """Whether these indices are the caller's own, only moved, cast, or wrapped where negative.
+
+    They are taken to lie in the tensor that they index; computed ones may leave it on purpose.
+    """
+    made = {n.name: n for n in b.nodes if isinstance(n, Statement)}
+    wanted, seen = [value.name], set[str]()
+    while wanted:
+        name = wanted.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        node = made.get(name)
+        if len(seen) > _MOST_STEPS or (node is None and b.extents):
+            return False
+        if node is None:
+            if any(name in defined(n) for n in b.nodes):
+                return False  # what a call or a loop gave
+            continue
+        if node.reduction or node.scan or node.guard:
+            return False
+        found = _moved(node.body, made)
+        if found is None:
+            return False
+        wanted += found
+    return True
+
+
+def _moved(body: Expr, made: dict[str, Statement]) -> list[str] | None:
+    """The tensors whose elements a body only moves; None when it computes."""
+    match body:
+        case Read():
+            return [body.tensor]
+        case IndexValue():
+            return []
+        case Apply(op="cast", args=(inner,)):
+            return _moved(inner, made)
+        case Apply(op="where", args=(Read(tensor=condition), Read(tensor=wrapped), Read(tensor=own))):
+            # i where i >= 0 else i + n
+            test, sum_ = made.get(condition), made.get(wrapped)
+            if test is None or sum_ is None:
+                return None
+            match test.body, sum_.body:
+                case Apply(op="lt", args=(Read(tensor=a), Literal(value=0))), Apply(
+                    op="add", args=(Read(tensor=c), Literal())
+                ) if a == c == own:
+                    return [own]
+                case _:
+                    return None
+        case Select():
+            parts = [_moved(body.then, made), _moved(body.otherwise, made)]
+            return None if None in parts else [n for p in parts if p is not None for n in p]
+        case _:
+            return None
 
 
 def positions(b: Builder, value: Any) -> tuple[Affine, ...] | None:
@@ -57,8 +115,9 @@ def _step(b: Builder, name: str, args: list[Affine]) -> Affine | None:
         case (("lt" | "le" | "gt" | "ge" | "eq" | "ne"), [x, y]):
             return _compared(b, name, x - y)
         case (("max" | "min"), [x, y]):
-            less = _compared(b, "le", x - y)
-            return None if less is None else (y if bool(less.constant) == (name == "max") else x)
+            low, high = (x - y).bounds(b.extents)
+            larger, smaller = (x, y) if low >= 0 else (y, x) if high <= 0 else (None, None)
+            return larger if name == "max" else smaller
         case "clamp", [low, x, high]:
             raised = _step(b, "max", [x, low])
             return None if raised is None else _step(b, "min", [raised, high])

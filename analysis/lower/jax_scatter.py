@@ -10,7 +10,7 @@ from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.expressions import apply
 from sollens.analysis.lower.jax_indexing import CLIP, FILL, Numbers, clamped, inside
 from sollens.analysis.lower.jax_movement import as_value
-from sollens.analysis.lower.jax_positions import positions
+from sollens.analysis.lower.jax_positions import is_given, positions
 from sollens.analysis.lower.pointwise import dims_of
 from sollens.analysis.lower.registry import rule
 from sollens.analysis.lower.views import reindex, reshaped
@@ -48,6 +48,8 @@ def scatter(b: Builder, call: OpCall) -> Value:
         if written is not None:
             return written
     mode = call.kwargs["mode"]
+    if mode == FILL and is_given(b, indices):
+        mode = "PROMISE_IN_BOUNDS"
     single = len(numbers.mapped) == 1 and not numbers.batching
     axis = numbers.mapped[0] if single else -1
     if single and sizes[axis] == 1 and all(sizes[a] == n for a, n in enumerate(x.shape) if a != axis):

@@ -22,6 +22,7 @@ from sollens.analysis.source.text import byte_column, caret, normalise
 
 MARK = "# sol:"
 _MODEL_NAMES = ("Model", "ModelNew")
+_ENTRY_NAMES = ("model", "forward", "apply", "reference", "kernel")
 
 
 def discover(text: str, path: str | Path = "", project: Project | None = None) -> Discovery:
@@ -152,7 +153,9 @@ class _Discoverer:
                     )
             inputs = tuple((name, value) for name, value in inputs if name in known)
             given = {name for name, _ in inputs}
-            missing = [p.name for p in candidate.parameters if p.required and p.name not in given]
+            # A JAX module's random key and equinox's state are made with it.
+            made = ("key", "state") if candidate.frontend == "jax" and candidate.kind == "class" else ()
+            missing = [p.name for p in candidate.parameters if p.required and p.name not in {*given, *made}]
             if missing:
                 raise pragma.PragmaError(len(text), 1, f"a value for {', '.join(missing)} of {candidate.name}", "none")
         if candidate.kind == "function" and (shapes.init_args or shapes.init_kwargs):
@@ -192,9 +195,22 @@ class _Discoverer:
         named = [c for name in _MODEL_NAMES for c in self.candidates if c.name == name and c.kind == "class"]
         tops = [c for c in modules if c.name not in referenced(self.tree, {m.name for m in modules})]
         chosen = named[:1] or (modules if len(modules) == 1 else tops if len(tops) == 1 else [])
+        if not chosen and not modules:
+            chosen = self.functional()
         for candidate in chosen:
             if candidate.name not in self.targets and candidate.name not in self.failed:
                 self.add(candidate, "kernelbench", None)
+
+    def functional(self) -> list[Candidate]:
+        """The function that `get_inputs` is for in a JAX file without modules: the one with an entry's name, else the
+        only one that no other uses."""
+        functions = [
+            c for c in self.candidates
+            if c.kind == "function" and c.frontend == "jax" and not c.name.startswith(("get_", "_"))
+        ]  # fmt: skip
+        named = [c for name in _ENTRY_NAMES for c in functions if c.name == name]
+        tops = [c for c in functions if c.name not in referenced(self.tree, {f.name for f in functions})]
+        return named[:1] or (tops if len(tops) == 1 else [])
 
     def from_project(self) -> None:
         by_name = {c.name: c for c in self.candidates}

@@ -71,7 +71,7 @@ def problem_of(error: BaseException, stage: str, frames: Frames) -> dict[str, An
     if any(isinstance(e, DataDependent) or type(e).__name__ in _DATA for e in chain):
         message = (
             f"{_data_text(chain)}: expected control flow and shapes that follow from shapes alone. "
-            "Rewrite it with masks (torch.where), or move it out of the traced callable."
+            "Rewrite it with masks (where), or move it out of the traced callable."
         )
         return _problem("data-dependent", message, where, line, column, detail)
     if any(isinstance(e, MemoryError) or _MEMORY.search(str(e)) for e in chain):
@@ -99,14 +99,19 @@ def problem_of(error: BaseException, stage: str, frames: Frames) -> dict[str, An
     return _problem(code, f"{doing} raised {told}", where, line, column, detail)
 
 
-_DATA = {"DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode"}
+_DATA = {
+    "DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",
+    "ConcretizationTypeError", "TracerBoolConversionError", "TracerIntegerConversionError",
+    "TracerArrayConversionError", "NonConcreteBooleanIndexError",
+}  # fmt: skip
 
 
 def _data_text(chain: list[BaseException]) -> str:
     for error in chain:
         if isinstance(error, DataDependent):
             return str(error)
-    return f"{chain[0]} depends on the values of a tensor, which a trace does not have"
+    told = str(chain[0]).partition("\n")[0]
+    return f"{told} depends on the values of a tensor, which a trace does not have"
 
 
 def _is_missing_config(error: BaseException) -> bool:

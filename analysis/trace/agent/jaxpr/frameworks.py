@@ -116,15 +116,19 @@ def _nnx(run: Run, cls: type, init: Inputs, inputs: Inputs) -> Subject:
     watch_making(type(cls))
     needs_rngs = _needs(cls.__init__, "rngs", init)
 
+    kept: list[Any] = []
+
     def make() -> Any:
         kwargs = {**init.kwargs, "rngs": nnx.Rngs(0)} if needs_rngs else init.kwargs
         made = cls(*init.args, **kwargs)
         run.modules.built(dict(_nnx_modules(nnx, made)))
-        return made
+        getattr(made, "train" if _training(run) else "eval")()
+        graph, state = nnx.split(made)
+        kept[:] = [graph]
+        return state
 
-    abstract = nnx.eval_shape(make)
-    getattr(abstract, "train" if _training(run) else "eval")()
-    graph, state = nnx.split(abstract)
+    state = jax.eval_shape(make)
+    (graph,) = kept
     leaves = jax.tree_util.tree_flatten_with_path(state)[0]
     variables, rebuild_state = split_arrays(state, lambda path: _nnx_name(path), "parameter")
     kinds = {_nnx_name(path): type(v).__name__ for path, v in nnx.to_flat_state(state)} if leaves else {}
@@ -142,8 +146,7 @@ def _nnx(run: Run, cls: type, init: Inputs, inputs: Inputs) -> Subject:
 
 
 def _nnx_name(path: Any) -> str:
-    keys = [k if isinstance(k, (str, int)) else dotted((k,)) for k in path]
-    return ".".join(str(k) for k in keys if k not in ("value", "raw_value"))
+    return ".".join(name for key in path if (name := dotted((key,))) not in ("value", "raw_value"))
 
 
 def _nnx_modules(nnx: Any, model: Any) -> Iterator[tuple[str, Any]]:

@@ -145,7 +145,14 @@ def split_arrays(value: Any, name_of: Callable[[Any], str], kind: str) -> tuple[
 
 def dotted(path: Any) -> str:
     """ "layers.0.weight" of a pytree path."""
-    return ".".join(str(next(getattr(k, a) for a in ("name", "key", "idx") if hasattr(k, a))) for k in path)
+    return ".".join(_key(k) for k in path)
+
+
+def _key(key: Any) -> str:
+    for attribute in ("name", "key", "idx"):
+        if hasattr(key, attribute):
+            return _key(getattr(key, attribute))
+    return ".".join(map(_key, key)) if isinstance(key, tuple) else str(key)
 
 
 def is_array(value: Any) -> bool:

@@ -77,7 +77,7 @@ class Values:
 
     def array(self, external: Any, bound: int | None, *, signed: bool) -> Any:
         """The value of an external array."""
-        spec, name = external.value, external.name.rpartition(".")[2]
+        spec, name = external.value, external.name.rpartition(".")[2].rpartition("[")[2].strip("]'")
         if is_key(spec.dtype):
             return jax.random.split(jax.random.key(7), spec.shape) if spec.shape else jax.random.key(7)
         dtype, shape = np.dtype(spec.dtype), tuple(spec.shape)
@@ -85,7 +85,7 @@ class Values:
             return self._generator.random(shape) < 0.5
         if dtype.kind in "iu":
             return self._generator.integers(0, max(1, bound or _DEFAULT_BOUND), shape).astype(dtype)
-        if external.kind == "input":
+        if external.kind == "input" and "[" not in external.name:  # a pytree's arrays are mostly weights
             value = self._floats(shape) if signed else self._generator.random(shape)
         else:
             value = self._weight(name, shape)
