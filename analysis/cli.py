@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from typing import Any
 
-from sollens.analysis.commands import cache, check, doctor, hw, options, programs
+from sollens.analysis.commands import cache, check, doctor, hw, llm, options, programs
 
 
 def version() -> str:
@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="sollens", description="The speed of light of PyTorch and JAX code.")
     parser.add_argument("--version", action="version", version=f"sollens {version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (check, hw, programs, doctor, cache):
+    for command in (check, hw, programs, llm, doctor, cache):
         command.add(commands)
     # The server reads its own options, --help included.
     serve = commands.add_parser("serve", help="run the language server on stdin and stdout", add_help=False)

@@ -19,13 +19,16 @@ import msgspec
 from sollens.analysis import findings
 from sollens.analysis.cache import Cache, closure_digests, key, rules_version, unchanged
 from sollens.analysis.interpreter import BadInterpreter, fingerprint
+from sollens.analysis.llm.config import LlmConfig
 from sollens.analysis.report import VALIDATION_RUNS, FileReport, Problem, TargetReport, Validation
+from sollens.analysis.source import described
 from sollens.analysis.source import project as projects
 from sollens.analysis.source.dependencies import closure
 from sollens.analysis.source.discover import discover
 from sollens.analysis.source.model import Target
 from sollens.analysis.source.text import UnreadableSource, decode
 from sollens.analysis.tracing import Agents, Traced, TraceFailed
+from sollens.analysis.translating import UNTRACEABLE, Translated, Translator, Where, judged
 from sollens.hardware import catalog
 
 if TYPE_CHECKING:
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
 Progress = Callable[[str, str], None]
 EinsumFormat = Literal["text", "dot", "json"]
 _DOING = {
-    "source": "Reading", "trace": "Tracing", "lower": "Lowering", "bounds": "Bounding", "validate": "Validating",
+    "source": "Reading", "trace": "Tracing", "translate": "Translating", "lower": "Lowering", "bounds": "Bounding",
+    "validate": "Validating",
 }  # fmt: skip
 # What a verdict depends on besides the trace, in `analysis/`.
 _VERDICT_RULES = ("trace", "source", "ir", "lower", "execute", "validate")
@@ -46,7 +50,8 @@ _PASSING = frozenset(("agent-lost", "cancelled", "deadline", "internal-error"))
 class Request(msgspec.Struct, kw_only=True, frozen=True):
     """One file to analyse. `text` is the editor's; without it the file is read. Times in seconds, memory in bytes.
 
-    `hardware` and `target_s` give way to the pragma's, unless `explicit`.
+    `hardware` and `target_s` give way to the pragma's, unless `explicit`. `llm` is the model that may be asked for what
+    cannot be traced; None: none.
     """
 
     path: str
@@ -61,6 +66,7 @@ class Request(msgspec.Struct, kw_only=True, frozen=True):
     memory_bytes: int = 4 * 2**30
     validate: bool = False
     explicit: bool = False
+    llm: LlmConfig | None = None
 
 
 def with_text(request: Request) -> Request:
@@ -113,9 +119,12 @@ class _Located:
 class Pipeline:
     """Analyses files with warm agents and a cache; safe to use from several threads."""
 
-    def __init__(self, cache: Cache | None = None, agents: Agents | None = None) -> None:
+    def __init__(
+        self, cache: Cache | None = None, agents: Agents | None = None, translator: Translator | None = None
+    ) -> None:
         self.cache = cache or Cache()
         self.agents = agents or Agents()
+        self.translator = translator or Translator(self.cache)
 
     def close(self) -> None:
         """End the agents."""
@@ -177,6 +186,7 @@ class _Run:
         self.problems: list[Problem] = []
         self.source = _Clock()
         self.text = ""
+        self.found: tuple[Target, ...] = ()
         self.await_verdicts = True
 
     def report(self) -> FileReport:
@@ -186,7 +196,7 @@ class _Run:
             clock = _Clock(dict(self.source.stage_s))
             start = time.perf_counter() - sum(clock.stage_s.values())
             try:
-                report = self.analysed(target, clock)
+                report = self.traced_or_translated(target, clock)
             except TraceFailed as failure:
                 self.check()
                 self.problems += [_located(p, self.path, target) for p in failure.problems]
@@ -215,7 +225,10 @@ class _Run:
         for target in self.targets():
             clock = _Clock()
             try:
-                programs.append(self.lower(self.trace(target, self.locate(target), clock), clock))
+                if target.frontend == "llm":
+                    programs.append(self.translate(target, clock).lowered)
+                else:
+                    programs.append(self.lower(self.trace(target, self.locate(target), clock), clock))
             except TraceFailed as failure:
                 self.check()
                 self.problems += [_located(p, self.path, target) for p in failure.problems]
@@ -239,9 +252,11 @@ class _Run:
                 message = f"{self.path.name} is excluded by tool.sollens.exclude of {project.root}/pyproject.toml"
                 self.problems.append(Problem(code="excluded", line=1, message=message, severity="information"))
                 return ()
-            found = discover(self.text, self.path, project)
+            is_python = self.path.suffix in (".py", ".pyi")
+            found = discover(self.text, self.path, project) if is_python else described.discover(self.text, self.path)
             self.problems += found.problems
-        if found.targets:
+            self.found = found.targets
+        if any(target.frontend != "llm" for target in found.targets):
             with self.source.stage("environment"):
                 try:
                     self.environment = fingerprint(self.request.interpreter)
@@ -251,6 +266,52 @@ class _Run:
         return found.targets
 
     # --- one target ---
+
+    def traced_or_translated(self, target: Target, clock: _Clock) -> TargetReport:
+        """The target's report, by a model where that is asked for, or allowed and the only way."""
+        if target.frontend == "llm":
+            return self.translated(target, clock)
+        try:
+            return self.analysed(target, clock)
+        except TraceFailed as failure:
+            self.check()
+            codes = {problem.code for problem in failure.problems}
+            if self.request.llm is None or not codes <= UNTRACEABLE or target.shapes is None:
+                raise
+            try:
+                report = self.translated(target, clock)
+            except TraceFailed as second:
+                raise TraceFailed([*failure.problems, *second.problems]) from None
+            told = [msgspec.structs.replace(p, severity="information") for p in failure.problems]
+            self.problems += [_located(p, self.path, target) for p in told]
+            return report
+
+    def translated(self, target: Target, clock: _Clock) -> TargetReport:
+        """The report of a target by a model; raises TraceFailed."""
+        found = self.translate(target, clock)
+        self.enter("bounds")
+        from sollens.analysis.bounds.assess import assess
+
+        report = assess(
+            found.trace, found.lowered, catalog.load(self.hardware_of(target)), self.request.precision,
+            self.target_s_of(target), stage=clock.add, path=str(self.path),
+        )  # fmt: skip
+        return judged(findings.complete(report), found.transcript)
+
+    def translate(self, target: Target, clock: _Clock) -> Translated:
+        """The target's program by a model; raises TraceFailed."""
+        self.enter("translate", target.name)
+        where = Where(
+            path=self.path, text=self.text, root=self.root, interpreter=self.request.interpreter,
+            deadline_s=self.request.deadline_s, memory_bytes=self.request.memory_bytes,
+        )  # fmt: skip
+        with clock.stage("translate"):
+            found = self.pipeline.translator.translate(
+                self.request.llm, target, self.found, where, self.cancel,
+                lambda told: self.progress("translate", told),
+            )  # fmt: skip
+        self.check()
+        return found
 
     def analysed(self, target: Target, clock: _Clock) -> TargetReport:
         """The target's report, from the cache or anew."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from sollens.analysis.interpreter import choose
+from sollens.analysis.llm.config import BadConfig, LlmConfig, load
 from sollens.analysis.pipeline import Request
 from sollens.analysis.source import project as projects
 from sollens.hardware import catalog
@@ -20,7 +23,9 @@ _SKIPPED_FOLDERS = {"node_modules", "__pycache__", "site-packages", "build", "di
 
 def add_analysis(parser: argparse.ArgumentParser) -> None:
     """Files and everything that an analysis depends on."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a Python file, or a folder of them")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a Python file, a folder of them, or a source with a pragma"
+    )
     add_settings(parser)
 
 
@@ -93,7 +98,19 @@ def request(arguments: argparse.Namespace, path: Path) -> Request:
         deadline_s=arguments.deadline,
         memory_bytes=arguments.memory,
         explicit=arguments.hw is not None or arguments.target is not None,
+        llm=llm(),
     )
+
+
+@cache
+def llm() -> LlmConfig | None:
+    """The user's endpoint; None where none is configured, or not so that it could be used, which is said once."""
+    try:
+        config = load()
+    except BadConfig as error:
+        print(f"sollens: {error}; no model is asked", file=sys.stderr)
+        return None
+    return config if config.is_on else None
 
 
 def _known(chip: str | None) -> str | None:

@@ -55,7 +55,7 @@ def add_types(types: dict[str, TensorType], nodes: Iterable[Node]) -> None:
 
 
 def points(nodes: Iterable[Node]) -> int:
-    """Domain points of all statements and elements of all call results; at least 1 a node.
+    """Domain points of all statements and elements of all call results; at least 1 a node and 1 an iteration.
 
     Loops multiply; both sides of a branch count.
     """
@@ -67,7 +67,7 @@ def points(nodes: Iterable[Node]) -> int:
             case Call():
                 total += sum(max(1, prod(r.shape)) for r in node.results)
             case Loop():
-                total += max(1, node.index.extent * points(node.body))
+                total += node.index.extent * max(1, points(node.body)) + 1
             case Branch():
                 total += 1 + points(node.then) + points(node.otherwise)
     return total

@@ -1,7 +1,7 @@
 """Tokens and logical lines of the IR's text form, and the problems found in it.
 
-A logical line is a line with its continuations: lines indented deeper than its first one, inside brackets or starting
-with `if` or `@`. Limits keep hostile text cheap.
+A logical line is a line with its continuations: lines indented deeper than its first one that are inside brackets, come
+after an operator or a fold, or start with an operator, `if` or `@`. Limits keep hostile text cheap.
 """
 
 from __future__ import annotations
@@ -102,8 +102,10 @@ _TOKEN = re.compile(
     |(?P<bad>.)""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
-# A guard or source on a line of its own.
-_CLAUSE = re.compile(r"[ \t]*(?=@|if\b(?!\s*[\[:=,]))")
+# A guard or source on a line of its own, or an operator that the line before ended at: none of them starts a node.
+_CLAUSE = re.compile(r"[ \t]*(?=@|[-+*/%<>]|(?:if|and|or)\b(?!\s*[\[:=,]))")
+_NEEDS_MORE = frozenset(("+", "-", "*", "/", "//", "%", "=", ",", "<", "<=", ">", ">=", "==", "!=", "and", "or", "not"))
+_FOLDS = frozenset(("sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "logsumexp"))
 _INDENT = re.compile(r"[ \t\r]*(?:(?P<empty>\n|\#|\Z))?")
 
 
@@ -117,7 +119,9 @@ def lines(text: str, limit: int = LIMITS.tokens) -> Iterator[Line]:
             continue
         offset = match.start()
         if kind == "newline":
-            if line is not None and not _continues(text, offset + 1, line.indent, depth > 0):
+            if line is not None and not _continues(
+                text, offset + 1, line.indent, depth > 0 or (depth == 0 and _is_unfinished(line.tokens))
+            ):
                 line.tokens.append(Token("end", "", offset))
                 yield line
                 line, depth = None, 0
@@ -140,15 +144,28 @@ def lines(text: str, limit: int = LIMITS.tokens) -> Iterator[Line]:
         yield line
 
 
-def _continues(text: str, offset: int, indent: int, in_brackets: bool) -> bool:
+def _continues(text: str, offset: int, indent: int, needs_more: bool) -> bool:
     """Whether the line at `offset` belongs to the one before.
 
-    In brackets it is indented deeper or blank, outside it is a guard or a source.
+    After an unfinished line it is indented deeper or blank, else it starts with a clause or an operator.
     """
-    match = (_INDENT if in_brackets else _CLAUSE).match(text, offset)
+    match = (_INDENT if needs_more else _CLAUSE).match(text, offset)
     if match is None:
-        return in_brackets
-    return (in_brackets and match.group("empty") is not None) or len(match.group().expandtabs(8)) > indent
+        return needs_more
+    return (needs_more and match.group("empty") is not None) or len(match.group().expandtabs(8)) > indent
+
+
+def _is_unfinished(tokens: list[Token]) -> bool:
+    """Whether a line ends where a value must follow: at an operator, or at the dims of `= sum[k:K]`."""
+    if tokens[-1].text != "]":
+        return tokens[-1].kind in ("symbol", "name") and tokens[-1].text in _NEEDS_MORE
+    depth, at = 0, len(tokens) - 1
+    while at > 0:
+        depth += {"]": 1, "[": -1}.get(tokens[at].text, 0)
+        if depth == 0:
+            break
+        at -= 1
+    return at > 1 and tokens[at - 1].text in _FOLDS and tokens[at - 2].text in ("=", "scan", "reverse")
 
 
 def locate(text: str, failure: Failure) -> TextProblem:

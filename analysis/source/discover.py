@@ -141,7 +141,12 @@ class _Discoverer:
         self.add(candidate, "pragma", shapes)
 
     def checked(self, candidate: Candidate, shapes: Shapes, text: str) -> Shapes:
-        """Bind the pragma's names to the callable's arguments; raises PragmaError for a wrong or missing one."""
+        """Bind the pragma's names to the callable's arguments; raises PragmaError for a wrong or missing one.
+
+        Arrays of a described source need not be its arguments: a kernel takes pointers, a module has parameters.
+        """
+        if shapes.is_described:
+            return shapes
         bound = dict(shapes.names)
         inputs = shapes.inputs
         if candidate.parameters is not None:
@@ -240,7 +245,7 @@ class _Discoverer:
         self.targets[candidate.name] = Target(
             name=candidate.name,
             kind=candidate.kind,
-            frontend=candidate.frontend,
+            frontend="llm" if shapes is not None and shapes.is_described else candidate.frontend,
             line=candidate.line,
             convention=convention,
             shapes=shapes,

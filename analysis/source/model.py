@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from sollens.analysis.report import Problem
 
 Kind = Literal["class", "function"]
-Frontend = Literal["torch", "jax"]
+Frontend = Literal["torch", "jax", "llm"]
 Mode = Literal["inference", "train"]
 
 
@@ -50,7 +50,11 @@ Spec: TypeAlias = "TensorSpec | ListSpec | TupleSpec | DictSpec | Scalar"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shapes:
-    """What a pragma states. `inputs` are by argument name; `names` are the integers bound in it."""
+    """What a pragma states. `inputs` are by argument name; `names` are the integers bound in it.
+
+    `dims`: the extents of each tensor argument as they are written. `golden`: a file of golden data, or
+    FILE.py:FUNCTION. `llm`: a model translates the source, even where it could be traced.
+    """
 
     inputs: tuple[tuple[str, Spec], ...] = ()
     init_args: tuple[Spec, ...] = ()
@@ -59,6 +63,14 @@ class Shapes:
     target_s: float | None = None
     hardware: str | None = None
     names: tuple[tuple[str, int], ...] = ()
+    golden: str = ""
+    llm: bool = False
+    dims: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def is_described(self) -> bool:
+        """Whether a model translates the source."""
+        return self.llm or bool(self.golden)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

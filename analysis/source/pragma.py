@@ -7,9 +7,9 @@
              | "[" values "]" | "(" values ")" | "{" string ":" value {"," string ":" value} "}"
     extent   = [name "="] sum            sum = integers and known names with + - * // % and parentheses
 
-`target`, `hw` and `mode` are options where their value reads as a duration, a chip or a mode, else arguments of that
-name. A top-level `name=integer` binds the name for extents too; so does `B=8` inside a shape. Errors carry the column,
-what was expected and what was found.
+`target`, `hw`, `mode`, `golden` and `llm` are options where their value reads as a duration, a chip, a mode, a file or
+a truth value, else arguments of that name. A top-level `name=integer` binds the name for extents too; so does `B=8`
+inside a shape. Errors carry the column, what was expected and what was found.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TOKEN = re.compile(
       | (?P<int>\d[\d_]*)
       | (?P<string>"[^"\\]*"|'[^'\\]*')
       | (?P<name>[^\W\d]\w*)
-      | (?P<punctuation>//|[\[\](){},:=+\-*%?.])
+      | (?P<punctuation>//|[\[\](){},:=+\-*%?./])
     )""",
     re.VERBOSE,
 )
@@ -71,6 +71,15 @@ def parse(text: str, known: Mapping[str, int], *, start: int = 0) -> Shapes:
     return _Parser(_tokens(text, start), dict(known)).shapes()
 
 
+def integer(text: str, known: Mapping[str, int]) -> int:
+    """The value of an extent such as `2*B + 1`; raises PragmaError."""
+    parser = _Parser(_tokens(text, 0), dict(known))
+    value = parser.sum("an extent")
+    if parser.token.kind != "end":
+        parser.fail("the end of the extent")
+    return value
+
+
 def _tokens(text: str, start: int) -> list[_Token]:
     tokens: list[_Token] = []
     position, end = start, len(text.rstrip())
@@ -97,6 +106,9 @@ class _Parser:
     mode: Mode = "inference"
     target_s: float | None = None
     hardware: str | None = None
+    golden: str = ""
+    llm: bool = False
+    dims: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     # --- tokens ---
 
@@ -152,6 +164,9 @@ class _Parser:
             target_s=self.target_s,
             hardware=self.hardware,
             names=tuple(self.bound.items()),
+            golden=self.golden,
+            llm=self.llm,
+            dims=tuple(self.dims.items()),
         )
 
     def item(self) -> None:
@@ -166,8 +181,11 @@ class _Parser:
             return
         if name.text in self.inputs:
             self.fail("every argument once", name)
+        start = self.at
         value = self.value(f"the value of {name.text!r}")
         self.inputs[name.text] = value
+        if isinstance(value, TensorSpec):
+            self.dims[name.text] = _dims(self.tokens[start + 2 : self.at - 1])
         if isinstance(value, int) and not isinstance(value, bool):
             self.bind(name, value)
 
@@ -184,15 +202,21 @@ class _Parser:
                 self.fail("a duration above zero", token)
             return True
         if name.text == "hw" and (token.kind == "string" or (token.kind == "name" and self.peek().text != "[")):
-            self.hardware = self.chip()
+            self.hardware = self.bare()
+            return True
+        if name.text == "golden" and (token.kind == "string" or (token.text and self.peek().text != "[")):
+            self.golden = self.bare()
+            return True
+        if name.text == "llm" and token.text in ("true", "True", "false", "False"):
+            self.llm = self.take().text in ("true", "True")
             return True
         if name.text == "mode" and token.text in _MODES:
             self.mode = _MODES[self.take().text]
             return True
         return False
 
-    def chip(self) -> str:
-        """A quoted text, or a bare word with digits, dashes and dots in it."""
+    def bare(self) -> str:
+        """A quoted text, or a bare word with digits, dashes, dots and slashes in it."""
         first = last = self.take()
         text = first.text.strip("\"'")
         while self.token.column == last.column + len(last.text) and self.token.text not in (",", ""):
@@ -346,3 +370,17 @@ class _Parser:
             known = ", ".join(sorted(self.names)[:8]) or "none so far"
             self.fail(f"a name bound to an integer in this pragma or at the top of the module ({known})")
         raise self.error(f"{what}: an integer or a name bound to one")
+
+
+def _dims(tokens: list[_Token]) -> tuple[str, ...]:
+    """The extents between the brackets of a shape, each as text over the bound names: `B=8, 2*D` is ("B", "2*D")."""
+    found: list[list[str]] = [[]]
+    for token in tokens:
+        if token.text == ",":
+            found.append([])
+        elif token.text == "=":
+            found[-1] = found[-1][:1]
+            found[-1].append("=")
+        else:
+            found[-1].append(token.text)
+    return tuple(dim[0] if "=" in dim else " ".join(dim) for dim in found if dim)

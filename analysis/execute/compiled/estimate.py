@@ -79,7 +79,7 @@ def points(nodes: Iterable[Node]) -> int:
             case Call():
                 total += sum(prod(r.shape) for r in node.results)
             case Loop():
-                total += node.index.extent * points(node.body)
+                total += node.index.extent * max(1, points(node.body))
             case Branch():
                 total += max(points(node.then), points(node.otherwise))
     return total

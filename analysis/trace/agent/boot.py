@@ -34,8 +34,8 @@ def main() -> None:
         out = os.dup(1)
         os.dup2(2, 1)
         request = json.load(sys.stdin)
-        dispatch = importlib.import_module(f"{PACKAGE}.dispatch")
-        reply = json.dumps(dispatch.reply_of(request))
+        module = importlib.import_module(f"{PACKAGE}.{'reference' if request.get('reference') else 'dispatch'}")
+        reply = json.dumps(module.reply_of(request))
         with os.fdopen(out, "w") as file:
             file.write(reply)
         return

@@ -1,4 +1,4 @@
-/* sol: x=f32[N=8, H=112, W=112, C=64], w=f32[3, 3, C] */
+/* sol: x=f32[N=8, H=112, W=112, C=64], w=f32[3, 3, C], golden=references.py:depthwise */
 /* Depthwise 3x3 convolution, dilation 2, padding 2, channels last, followed by a clamp to 0..6. */
 void depthwise(int N, int H, int W, int C, const float *x, const float *w, float *y) {
     for (int n = 0; n < N; n++)

@@ -1,4 +1,4 @@
-// sol: x=f32[N=4, C=64, H=56, W=56], w=f32[K=128, C//4, 3, 3], bias=f32[K]
+// sol: x=f32[N=4, C=64, H=56, W=56], w=f32[K=128, C//4, 3, 3], bias=f32[K], golden=references.py:conv_pool
 // Grouped convolution (4 groups), stride 2, padding 1, then 2x2 max pooling whose winners are written too (index into the 2x2 window).
 #include <algorithm>
 #include <limits>

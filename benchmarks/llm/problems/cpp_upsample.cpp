@@ -1,4 +1,4 @@
-// sol: x=f32[N=4, C=32, H=64, W=64]
+// sol: x=f32[N=4, C=32, H=64, W=64], golden=references.py:upsample
 // Bilinear upsampling by 2, half-pixel centres (align_corners = false), coordinates clamped at the edge.
 #include <algorithm>
 #include <cmath>

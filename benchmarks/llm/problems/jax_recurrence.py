@@ -1,8 +1,8 @@
-# sol: x=f32[T=512, B=8, D=256], a=f32[T, B, D], h0=f32[B, D]
 import jax
 import jax.numpy as jnp
 
 
+# sol: x=f32[T=512, B=8, D=256], a=f32[T, B, D], h0=f32[B, D], golden=references.py:gated_scan
 def gated_scan(x, a, h0):
     def step(h, inputs):
         x_t, a_t = inputs

@@ -1,10 +1,12 @@
-# sol: a=f16[M=4096, K=1024], b=f16[K, N=2048], bias=f32[N]
 import triton
 import triton.language as tl
 
 
+# sol: a=f16[M=4096, K=1024], b=f16[K, N=2048], bias=f32[N], golden=references.py:matmul
 @triton.jit
-def matmul_kernel(a_ptr, b_ptr, bias_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+def matmul_kernel(
+    a_ptr, b_ptr, bias_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr
+):
     pid = tl.program_id(0)
     num_m, num_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
     width = GROUP * num_n
@@ -16,7 +18,7 @@ def matmul_kernel(a_ptr, b_ptr, bias_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: 
     rn = (pid_n * BN + tl.arange(0, BN)) % N
     rk = tl.arange(0, BK)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BK)):
+    for k in range(tl.cdiv(K, BK)):
         a = tl.load(a_ptr + rm[:, None] * K + (k * BK + rk)[None, :], mask=(k * BK + rk)[None, :] < K, other=0.0)
         b = tl.load(b_ptr + (k * BK + rk)[:, None] * N + rn[None, :], mask=(k * BK + rk)[:, None] < K, other=0.0)
         acc = tl.dot(a, b, acc)

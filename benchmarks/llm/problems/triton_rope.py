@@ -1,8 +1,8 @@
-# sol: q=f32[B=8, T=2048, H=16, D=128], angle=f32[T, D//2]
 import triton
 import triton.language as tl
 
 
+# sol: q=f32[B=8, T=2048, H=16, D=128], angle=f32[T, D//2], golden=references.py:rope
 @triton.jit
 def rope_kernel(q_ptr, angle_ptr, out_ptr, T, H, D: tl.constexpr):
     """Rotary embedding, the half-split form. One program a (batch, position, head)."""
