@@ -43,8 +43,10 @@ _DOING = {
 }  # fmt: skip
 # What a verdict depends on besides the trace, in `analysis/`.
 _VERDICT_RULES = ("trace", "source", "ir", "lower", "execute", "validate")
-# Ends of a golden run that another attempt may not meet again.
-_PASSING = frozenset(("agent-lost", "cancelled", "deadline", "internal-error"))
+# Ends of a golden run that another attempt, with more memory or on another day, may not meet again.
+_PASSING = frozenset(
+    ("agent-lost", "cancelled", "deadline", "internal-error", "memory-limit", "process-crash", "process-exit")
+)
 
 
 class Request(msgspec.Struct, kw_only=True, frozen=True):

@@ -6,6 +6,7 @@ with msgspec (`encode`, `decode`). Lines are 1-based, columns 0-based UTF-8 byte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -104,6 +105,18 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     def is_pending(self) -> bool:
         """Whether the verdict follows."""
         return self.status == "not-validated" and self.reason == VALIDATION_RUNS
+
+
+def twin_sizes(sizes: Mapping[str, int]) -> str:
+    """The sizes of a twin: "dim=16; 4, 32 on line 8" for dim and two numbers that stand in the text at line:column."""
+    named = [f"{name}={size}" for name, size in sizes.items() if ":" not in name]
+    on_lines: dict[str, list[str]] = {}
+    for name, size in sizes.items():
+        line, colon, _ = name.partition(":")
+        if colon:
+            on_lines.setdefault(line, []).append(str(size))
+    written = [f"{', '.join(found)} on line {line}" for line, found in on_lines.items()]
+    return "; ".join([*([", ".join(named)] if named else []), *written])
 
 
 class InverseRow(msgspec.Struct, frozen=True, kw_only=True):

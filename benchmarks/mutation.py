@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Mutate the loop programs of KernelBench and see whether validation notices; write results/mutation.json and .md.
 
-    python benchmarks/mutation.py --root /path/to/KernelBench/KernelBench [--levels 1 2 3] [--per-problem 40]
+    python benchmarks/mutation.py --root /path/to/KernelBench/KernelBench [--levels 1 2 3] [--per-problem 16]
 
-Each problem is run once, at small sizes, for its golden values; each mutant is then judged by the validator's own
-comparison. Mutants that the verifier refuses are counted apart: nothing would run them. Nothing of a problem's text is
-written: file names, operators, and the IR of statements.
+Each problem is run once, on the twin that a validation runs, for its golden values; each mutant is then judged by the
+validator's own comparison. Mutants that the verifier refuses are counted apart: nothing would run them. Nothing of a
+problem's text is written: file names, operators, and the IR of statements.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sollens.analysis.trace.host import AgentHost, TraceRequest
 from sollens.analysis.validate.validate import Budget
 from sollens.hardware.units import format_seconds
 
-BUDGET = Budget(full_points=150_000, target_points=300_000, search_s=20.0, kernels=False)
+BUDGET = Budget(kernels=False)  # the twins that a validation runs
 _ROUNDS = 6
 _EQUIVALENT = ("equivalent",)
 
@@ -50,19 +50,21 @@ class Mutant:
     refused: bool
 
 
-def mutants(program: Program, random: Random, count: int) -> Iterator[Mutant]:
-    """Up to `count` distinct mutants that the verifier accepts, kinds in turn, and those that it does not."""
+def mutants(program: Program, random: Random, count: int, made: Counter[str]) -> Iterator[Mutant]:
+    """Up to `count` distinct mutants that the verifier accepts, and those that it does not.
+
+    Kinds in turn, those first of which `made` has fewest: few programs have loops, and theirs must not be missed.
+    """
     seen = {program}
     accepted = 0
-    kinds = list(MUTATIONS)
     for _ in range(_ROUNDS):
-        random.shuffle(kinds)
-        for kind in kinds:
+        for kind in sorted(MUTATIONS, key=lambda kind: (made[kind], random.random())):
             changed = MUTATIONS[kind](program, random)
             if changed is None or changed in seen:
                 continue
             seen.add(changed)
             refused = bool(verify(changed))
+            made[kind] += not refused
             yield Mutant(kind, changed, refused)
             accepted += not refused
             if accepted == count:
@@ -104,17 +106,24 @@ def _text(node: Node) -> str:
 
 def problems(host: AgentHost, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One row a problem."""
+    counts: Counter[str] = Counter()
     for level in options.levels:
         files = sorted((options.root / f"level{level}").glob("*.py"), key=lambda path: int(path.stem.split("_")[0]))
         for path in files[:: options.every]:
+            if options.only and int(path.stem.split("_")[0]) not in options.only:
+                continue
             start = time.perf_counter()
             row: dict[str, Any] = {"level": level, "name": path.stem, "mutants": []}
             try:
                 with subject(host, TraceRequest(path=str(path), deadline_s=120.0), BUDGET, options.seed) as one:
-                    made = mutants(one.program, Random(f"{options.seed} {level} {path.stem}"), options.per_problem)
+                    random = Random(f"{options.seed} {level} {path.stem}")
+                    made = mutants(one.program, random, options.per_problem, counts)
                     row.update(sizes=dict(one.golden.sizes), points=one.golden.points)
                     probes = Probes(one)
-                    row["mutants"] = [judged(one, probes, mutant) for mutant in made]
+                    for mutant in made:
+                        row["mutants"].append(judged(one, probes, mutant))
+                        if time.perf_counter() - start > options.seconds:
+                            break
             except NoSubject as none:
                 row["without"] = str(none)[:300]
             row["seconds"] = time.perf_counter() - start
@@ -160,6 +169,7 @@ def document(rows: list[dict[str, Any]], options: argparse.Namespace) -> dict[st
         "machine": machine(),
         "seed": options.seed,
         "per_problem": options.per_problem,
+        "seconds": options.seconds,
         "total": summary("all", every),
         "levels": [
             {
@@ -185,8 +195,8 @@ def markdown(found: dict[str, Any]) -> str:
     counted = "mutants | rejected | of not equivalent | survivors | refused by the verifier"
     lines = [
         f"sollens {found['sollens']}, torch {found['torch']}, seed {found['seed']}, up to {found['per_problem']}",
-        f"mutants a problem, {len(found['kinds'])} kinds. The verifier accepts each, the validator's comparison "
-        "judges.",
+        f"mutants a problem (fewer after {found['seconds']:.0f} s of one), {len(found['kinds'])} kinds, those first",
+        "of which there are fewest. The verifier accepts each and the validator's comparison judges, on its twins.",
         "",
         "A survivor is *equivalent* when it computes the same on other values too, in single and double precision,",
         "*below tolerance* when it differs by less than rounding may, *ties* when only exact ties tell, *weak",
@@ -204,15 +214,16 @@ def markdown(found: dict[str, Any]) -> str:
     lines += ["", f"| kind | {counted} |", "|---|---:|---:|---:|---|---:|"]
     lines += [f"| {row['name']} | {_cells(row)} |" for row in found["kinds"]]
     lines += [f"\nNot mutated: level {row['level']} {row['problem']}: {row['reason']}" for row in found["without"]]
-    lines += ["", "## Survivors that are not equivalent", ""]
-    for m in found["survivors"]:
-        if m.get("why") not in _EQUIVALENT:
-            why = m.get("why") or m.get("reason")
-            lines += [
-                f"- level {m['level']} {m['problem']}, {m['kind']}: {why}; {m['operator']}",
-                f"  - `{m['before']}`",
-                f"  - `{m['after']}`",
-            ]
+    for title, equivalent in (("Survivors that are not equivalent", False), ("Equivalent survivors", True)):
+        lines += ["", f"## {title}", ""]
+        for m in found["survivors"]:
+            if (m.get("why") in _EQUIVALENT) == equivalent:
+                why = m.get("why") or m.get("reason")
+                lines += [
+                    f"- level {m['level']} {m['problem']}, {m['kind']}: {why}; {m['operator']}",
+                    f"  - `{m['before']}`",
+                    f"  - `{m['after']}`",
+                ]
     return "\n".join(lines) + "\n"
 
 
@@ -230,13 +241,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, required=True, help="the folder that holds level1, level2, ...")
     parser.add_argument("--levels", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--per-problem", type=int, default=40)
+    parser.add_argument("--per-problem", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=40.0, help="after so long a problem gets no more mutants")
     parser.add_argument("--every", type=int, default=1, help="only every n-th problem")
+    parser.add_argument("--only", type=int, nargs="+", help="numbers of problems; the results are printed only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     with AgentHost(sys.executable) as host:
         found = document(list(problems(host, options)), options)
+    if options.only:
+        print(markdown(found))
+        return 0
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "mutation.json").write_text(json.dumps(found, indent=1) + "\n")
     (options.output / "mutation.md").write_text(markdown(found))

@@ -1,9 +1,9 @@
 """Texts of hints, hovers and tooltips, from rows of a report. Markdown here holds no raw text of the user's."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from sollens.analysis.report import Inverse, LineRow, Resource, TargetReport
+from sollens.analysis.report import Inverse, LineRow, Resource, TargetReport, twin_sizes
 from sollens.hardware.limits import limit_name
 from sollens.hardware.units import (
     format_bound_seconds,
@@ -167,18 +167,6 @@ def provenance(target: TargetReport) -> str:
             return escape(f"Validation failed{reason}: no number is shown.")
         case "not-validated":
             return escape(f"Not validated{reason}.")
-
-
-def twin_sizes(sizes: Mapping[str, int]) -> str:
-    """The sizes of a twin: "dim=16; 4, 32 on line 8" for dim and two numbers that stand in the text at line:column."""
-    named = [f"{name}={size}" for name, size in sizes.items() if ":" not in name]
-    on_lines: dict[str, list[str]] = {}
-    for name, size in sizes.items():
-        line, colon, _ = name.partition(":")
-        if colon:
-            on_lines.setdefault(line, []).append(str(size))
-    written = [f"{', '.join(found)} on line {line}" for line, found in on_lines.items()]
-    return "; ".join([*([", ".join(named)] if named else []), *written])
 
 
 def assumptions(target: TargetReport, result: Result) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sollens.analysis.report import FileReport, LineRow, Problem, TargetReport, Validation
+from sollens.analysis.report import FileReport, LineRow, Problem, TargetReport, Validation, twin_sizes
 from sollens.analysis.source.text import UnreadableSource, decode, normalise, summarise
 from sollens.hardware import catalog
 from sollens.hardware.limits import memory_name
@@ -80,7 +80,7 @@ def verdict(validation: Validation) -> str:
     how = {"validated": "validated", "by-kernel": "validated kernel by kernel", "failed": "failed"}
     text = how.get(validation.status, "not validated")
     if validation.sizes and validation.status != "not-validated":
-        text += f" on twin {', '.join(f'{name}={size}' for name, size in validation.sizes.items())}"
+        text += f" on twin {twin_sizes(validation.sizes)}"
     if validation.max_rel_error is not None and validation.status in ("validated", "by-kernel"):
         text += f" (error {format_error(validation.max_rel_error)})"
     return f"{text}: {validation.reason}" if validation.reason else text

@@ -66,13 +66,14 @@ def attend(b: Builder, call: OpCall, q: Value, k: Value, v: Value, options: dict
     if scale is None:
         scale = 1 / sqrt(max(q.shape[-1], 1))
     scores = prod(e for _, e in batch) * (sum(min(i + 1, keys) for i in range(rows)) if a.causal else rows * keys)
-    smallest = min(q.size, k.size, scores)
-    if smallest == q.size:
+    sizes = {"query": q.size, "key": k.size, "scores": scores}
+    smallest = b.chosen(min(sizes, key=sizes.__getitem__))
+    if smallest == "query":
         q = scaled(b, q, scale)
-    elif smallest == k.size:
+    elif smallest == "key":
         k = scaled(b, k, scale)
     s = contraction(b, "scores", a.score_dims, [("d", q.shape[-1])], a.read(q, "i", "d"), a.read(k, "j", "d"), wide)
-    if smallest not in (q.size, k.size):
+    if smallest == "scores":
         s = scaled(b, s, scale)
     s = _masked(b, s, a)
     largest = _folded(b, "row_max", "max", s, a)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 from sollens.analysis.ir.affine import Affine, Constraint, dim
 from sollens.analysis.ir.calls import CALLS
@@ -117,10 +117,20 @@ def _stem(hint: str) -> str:
     return "t" + stem if stem[0].isdigit() else stem
 
 
-class Builder:
-    """Collects nodes. `source` is stamped on every node emitted while it is set."""
+# What rules chose by sizes, by position of the operator in its trace.
+Choices = Mapping[int, Sequence[object]]
+C = TypeVar("C")
 
-    def __init__(self) -> None:
+
+class Builder:
+    """Collects nodes. `source` is stamped on every node emitted while it is set.
+
+    `followed` are the choices of the same program at other sizes.
+    """
+
+    def __init__(self, followed: Choices | None = None) -> None:
+        self.choices: dict[int, list[object]] = {}
+        self._followed = followed or {}
         self.nodes: list[Node] = []
         self.source: Source = NO_SOURCE
         # Integers of small tensors, row-major, that are affine in the indices of enclosing loops.
@@ -140,6 +150,14 @@ class Builder:
         finally:
             self.nodes, self.source, self.positions = outer, source, known
             self.extents.pop(index, None)
+
+    def chosen(self, choice: C) -> C:
+        """A choice between forms that follows from sizes: this one, or what was chosen for the program followed."""
+        made, followed = self.choices.setdefault(self.source.op, []), self._followed.get(self.source.op, ())
+        if len(made) < len(followed):
+            choice = cast("C", followed[len(made)])
+        made.append(choice)
+        return choice
 
     def fresh(self, hint: str) -> str:
         """A name not used before, made from the hint (letters, digits, underscores)."""

@@ -116,7 +116,7 @@ def contract_terms(
         value = contractor.reduced(wide[0], output, "einsum").value
         return value if value is not wide[0].value else _copy(b, value, dtype)
     pending = [_without_lonely(contractor, t, wide, output) for t in wide]
-    for pair in _path(pending, output, sizes):
+    for pair in b.chosen(_path(pending, output, sizes)):
         chosen = [pending[k] for k in pair]
         pending = [t for k, t in enumerate(pending) if k not in pair]
         if len(chosen) == 1:

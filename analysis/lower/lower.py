@@ -9,7 +9,7 @@ write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from sollens.analysis.ir.nodes import (
     Source,
 )
 from sollens.analysis.lower.aliasing import Aliases, NotInvertible
-from sollens.analysis.lower.builder import Builder, OpCall, Value
+from sollens.analysis.lower.builder import Builder, Choices, OpCall, Value
 from sollens.analysis.lower.decoding import decode, decode_array, is_contiguous, output_slots, tensor_ids
 from sollens.analysis.lower.dependence import reachable, setup_operators, used_tensors
 from sollens.analysis.lower.registry import Rule, find
@@ -50,7 +50,8 @@ class Lowered:
     `returned`: IR names of the
     tensors that the target returned, in order, as they are at its end; `program.outputs` holds those (each once, but
     an external tensor
-    that was updated in place only by the parts written) and what was written to other external tensors.
+    that was updated in place only by the parts written) and what was written to other external tensors. `choices`: what
+    rules chose by sizes.
     """
 
     program: Program
@@ -59,11 +60,15 @@ class Lowered:
     names: Mapping[int, str]
     returned: tuple[str, ...]
     problems: tuple[Problem, ...]
+    choices: Choices = field(default_factory=dict[int, tuple[object, ...]])
 
 
-def lower(trace: Trace) -> Lowered:
-    """The IR program of a trace; never raises on an operator it does not understand."""
-    return _Lowering(trace).run()
+def lower(trace: Trace, like: Lowered | None = None) -> Lowered:
+    """The IR program of a trace; never raises on an operator it does not understand.
+
+    Of a twin, `like` is the full program: where its sizes decided between two forms, the twin takes the same.
+    """
+    return _Lowering(trace, like.choices if like is not None else None).run()
 
 
 # In-place operators that change how a tensor sees its memory, and no element.
@@ -227,10 +232,10 @@ class _Scope:
 
 
 class _Lowering:
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, followed: Choices | None) -> None:
         self.trace = trace
         self.tensors: Mapping[int, Tensor] = {t.id: t for t in trace.tensors}
-        self.builder = Builder()
+        self.builder = Builder(followed)
         self.declared: dict[int, Value] = {}
         self.names: dict[int, str] = {}
         self.used = used_tensors(trace)
@@ -267,6 +272,7 @@ class _Lowering:
             names=self.names,
             returned=tuple(v.name for v in returned),
             problems=tuple(self._problems),
+            choices=self.builder.choices,
         )
 
     def spec(self, tensor: int) -> tuple[str, tuple[int, ...]]:

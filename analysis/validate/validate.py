@@ -127,7 +127,7 @@ def _whole(golden: Golden, full: Lowered, how: How, clock: _Clock, exact: Callab
         reason = f"the program ran other operators on real values than on shapes: {golden.diverged}"
         return Verdict(status="not-validated", reason=reason, sizes=golden.sizes)
     with clock.stage("lower"):
-        lowered = lower(golden.trace)
+        lowered = lower(golden.trace, full)
     if lowered.partial:
         one = lowered.partial[0]
         reason = f"{one.operator} (line {one.source.line}) at the twin's sizes: {one.reason}"

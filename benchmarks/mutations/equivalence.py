@@ -97,7 +97,7 @@ def _other(probe: str, array: Array, declaration: Declaration, random: np.random
         return flat
     if probe == "shuffled" or declaration.role == "buffer":
         return np.asarray(flat * random.uniform(0.5, 1.5, array.shape), array.dtype)
-    spread = max(float(np.abs(flat).mean()), 0.1) * 1.5
+    spread = (float(np.abs(flat).mean()) or 0.1) * 1.5
     values = np.asarray(random.standard_normal(array.shape) * spread, array.dtype)
     if probe == "ties" and declaration.role == "input":
         return np.asarray(np.round(values * 2) / 2, array.dtype)

@@ -44,6 +44,11 @@ def test_a_check_validates_unless_told_not_to(capsys: pytest.CaptureFixture[str]
     assert judges.judged == ["Model"]
 
 
+def test_sizes_without_a_name_are_told_by_their_line(capsys: pytest.CaptureFixture[str], judges: Judges) -> None:
+    judges.given = Verdict(status="validated", sizes={"8:31": 4, "dim": 24, "8:37": 32}, max_rel_error=3e-7)
+    assert "validated on twin dim=24; 4, 32 on line 8 (error 3e-7)" in check(capsys, "model.py")[1]
+
+
 @pytest.mark.parametrize(
     ("verdict", "says"),
     [

@@ -91,8 +91,11 @@ def test_other_rules_judge_anew(
     assert agents.judged == ["Model", "Model"]
 
 
-def test_what_another_attempt_may_not_meet_is_not_kept(pipeline: Pipeline, agents: Judges, path: Path) -> None:
-    agents.given = Verdict(status="not-validated", reason="still running", code="deadline")
+@pytest.mark.parametrize("code", ["deadline", "memory-limit", "process-crash", "process-exit", "agent-lost"])
+def test_what_another_attempt_may_not_meet_is_not_kept(
+    pipeline: Pipeline, agents: Judges, path: Path, code: str
+) -> None:
+    agents.given = Verdict(status="not-validated", reason="still running", code=code)
     for _ in range(2):
         (target,) = pipeline.analyse(request(path)).targets
         assert (target.validation.status, target.validation.reason) == ("not-validated", "still running")

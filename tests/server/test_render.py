@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from sollens.analysis.report import LineRow
+from sollens.analysis.report import LineRow, twin_sizes
 from sollens.server.labels import hint_label
-from sollens.server.render import code, escape, operators, table, twin_sizes
+from sollens.server.render import code, escape, operators, table
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 SPECIAL = st.text(st.sampled_from(r"\`*_{}[]()<>#|~!&;:=+-.1a x/^"), max_size=20)

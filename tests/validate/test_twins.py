@@ -211,3 +211,20 @@ def test_a_known_twin_that_no_longer_holds_is_searched_anew(files: Any) -> None:
     for known in ([[0, 1 << 20]], [[99, 4]], [[0, 4], [1, 1]]):
         golden = files.reply(TIED, known=known).golden
         assert golden is not None and golden["sizes"] and golden["points"] < 200_000
+
+
+def test_a_twin_takes_the_form_that_the_full_sizes_chose(files: Any) -> None:
+    """Where the scale of attention goes depends on whether scores are fewer than queries: here only in the full one."""
+    verdict = files.verdict("""
+        B = 32
+        H = 8
+        T = 512
+        D = 1024
+        class Model(nn.Module):
+            def forward(self, q, k, v):
+                return F.scaled_dot_product_attention(q, k, v)
+        def get_inputs():
+            return [torch.rand(B, H, T, D) for _ in range(3)]
+    """)
+    assert (verdict.status, verdict.reason) == ("validated", "")
+    assert verdict.sizes["D"] < verdict.sizes["T"]

@@ -163,3 +163,14 @@ def test_amplified_rounding_is_allowed_and_error_is_not() -> None:
     assert difference(found, expected, F32)[1] is not None
     assert difference(found, expected, F32, exact=np.array([1, 1, 1, 1.00005]))[1] is None
     assert difference(found, expected, F32, exact=found.astype(np.float64))[1] is not None
+
+
+def test_rounding_that_double_precision_shows_too_is_an_error() -> None:
+    """A result kept in 16 bits is as far from its double-precision run as an ill-conditioned one."""
+    original = np.array([1.0, 0.7004])
+    expected = original.astype(np.float32)
+    found = expected.astype(np.float16).astype(np.float32)
+    other_way = found.astype(np.float64) - [0, 2.0**-11]  # the last bit falls otherwise
+    assert difference(found, expected, F32, exact=other_way)[1] is None
+    differs = difference(found, expected, F32, exact=other_way, original=original)[1]
+    assert differs is not None and differs.index == (1,)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from .calibrate import calibrate
 from .cost import cost_of
 from .dtypes import BY_NAME
 from .limits import Limits
@@ -151,6 +152,7 @@ class RealRun(Run):
     ) -> None:
         super().__init__(request)
         self.trace = trace
+        self.seed = seed
         self.values = Values(seed)
         self.signed, self.double = signed, double
         bounds = index_bounds(trace)
@@ -190,6 +192,8 @@ class RealRun(Run):
             self._name(model, call, args, kwargs)
             with no_modes():
                 args, kwargs = self._bounded(args), self._bounded(kwargs)
+            if isinstance(model, torch.nn.Module):
+                calibrate(model, lambda probe: self._probed(call, model, probe, args, kwargs), self.seed)
             follower.tensors = Marks()
             self._name(model, call, args, kwargs)
             self._enter("forward")
@@ -201,6 +205,11 @@ class RealRun(Run):
         return [follower.pack.put(t, needed=True) for t in found]
 
     undefined = False
+
+    def _probed(self, call: Any, model: Any, probe: Any, args: Any, kwargs: Any) -> Any:
+        """A run of a copy of the model on copies of the inputs."""
+        args, kwargs = (_each(v, torch.Tensor.clone) for v in (args, kwargs))
+        return (probe if call is model else getattr(probe, call.__name__))(*args, **kwargs)
 
     def _called(self, call: Any, model: Any, args: Any, kwargs: Any) -> Any:
         if not self.double:

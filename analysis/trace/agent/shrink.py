@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from . import architecture
+from .configurations import SEEN
 from .cost import cost_of
 from .differs import Differs
 from .sites import assign, find_sites
@@ -59,6 +61,9 @@ class Search:
         self.request = request
         self.tree = tree
         self.target = request.get("target") or {"kind": "kernelbench"}
+        configurations = {kind: architecture.sizes_of(fields) for kind, fields in SEEN.items()}
+        if any(configurations.values()):
+            self.target = {**self.target, "configurations": configurations}
         self.limits = limits
         self.sites = find_sites(tree, self.target)
         self.signature = self.signature_of(trace)
@@ -94,6 +99,10 @@ class Search:
         return {self.sites[n].name: v for n, v in sorted(self.values.items()) if v != self.sites[n].value}
 
     def _search(self) -> None:
+        if "configurations" in self.target:
+            self._configured()
+            if self._is_small():
+                return
         sizes = [n for n, s in enumerate(self.sites) if s.value >= _SIZE and not s.count]
         groups, inner = self._groups(sizes), self._groups(n for n in sizes if self.sites[n].inner)
         joint: list[tuple[list[Unit], Proposal]] = [
@@ -119,6 +128,19 @@ class Search:
                 self._one_by_one(numbers, least)
         self._separate()
 
+    def _configured(self) -> None:
+        """Configurations made smaller as a whole, with the source's own sizes where the program allows it."""
+        at = {s.path: n for n, s in enumerate(self.sites)}
+        own = [(n,) for n, s in enumerate(self.sites) if s.node is not None and not s.count and s.value >= _SIZE]
+        for kind, fields in SEEN.items():
+            for sizes in architecture.smaller(fields):
+                paths = {("configurations", kind, *path): value for path, value in sizes.items()}
+                base = {at[path]: value for path, value in paths.items() if path in at}
+                for proposal in (self._distinct(1), self._distinct(1, least=47), self._scaled(16)):
+                    for units in (own, *([unit] for unit in own)):
+                        if self._try({**self.values, **base, **proposal(units)}):
+                            return
+
     def _groups(self, numbers: Iterable[int]) -> list[Unit]:
         by_value: dict[int, list[int]] = {}
         for n in numbers:
@@ -140,13 +162,13 @@ class Search:
         points, elements = self.cost
         return points <= _FAIR * self.limits.target_points and elements <= self.limits.elements
 
-    def _distinct(self, multiple: int) -> Proposal:
+    def _distinct(self, multiple: int, least: int = 0) -> Proposal:
         """Small extents, each its own: multiples of primes, larger where the original is larger."""
 
         def propose(units: list[Unit]) -> Values:
             values: Values = {}
             used = set(self.values.values())
-            free = [p * multiple for p in _PRIMES if p * multiple not in used]
+            free = [p * multiple for p in _PRIMES if p >= least and p * multiple not in used]
             for unit, value in zip(reversed(units), free, strict=False):
                 values.update({n: value for n in unit if value < self._current(n)})
             return values

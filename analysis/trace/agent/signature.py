@@ -127,6 +127,8 @@ def policy_of(target: str) -> Any:
 
 
 def _find_policy(target: str) -> dict[Any, str]:
+    if target in _FUNCTIONS:
+        return _FUNCTIONS[target]
     namespace, name, overload = (*target.split("."), "default", "default")[:3]
     try:
         schema = getattr(getattr(getattr(torch.ops, namespace), name), overload)._schema
@@ -145,6 +147,8 @@ def _find_policy(target: str) -> dict[Any, str]:
 
 # A Python number in a tensor's place is a scalar.
 _NAMED = {"size": _SIZES, "shape": _SIZES, "pad": _PADS}
+# Functions that are kept whole have no schema: the scale of attention follows from the width of a head.
+_FUNCTIONS: dict[str, Any] = {"fn.scaled_dot_product_attention": {6: _ANY}}
 _FREE = {"SymIntType", "NumberType", "TensorType"}
 
 

@@ -40,7 +40,7 @@ class Site:
 
 
 def find_sites(tree: ast.Module, target: dict[str, Any]) -> list[Site]:
-    """Every integer of at least 3, in source order; those of the target last."""
+    """Every integer of at least 3, in source order; then those of the target and of pretrained configurations."""
     sites: list[Site] = []
     for statement in tree.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)) or _is_main(statement):
@@ -58,6 +58,9 @@ def find_sites(tree: ast.Module, target: dict[str, Any]) -> list[Site]:
     sites.sort(key=lambda s: (s.node.lineno, s.node.col_offset) if s.node else (0, 0))
     for key in ("inputs", "init", "init_kwargs"):
         _in_target(target.get(key), (key,), key, sites)
+    for kind, fields in (target.get("configurations") or {}).items():
+        for name, value in fields.items():
+            _in_target(value, ("configurations", kind, name), f"{kind}.{name}", sites)
     return sites
 
 

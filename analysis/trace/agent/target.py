@@ -16,6 +16,7 @@ import torch
 
 from . import patches
 from .assemble import assemble
+from .configurations import SMALLER
 from .dtypes import BY_NAME
 from .frames import Frames
 from .functions import Functions
@@ -65,6 +66,8 @@ class Run:
             sys.modules["numpy"].random.seed(seed)
         patches.apply()
         watch_imports()
+        SMALLER.clear()
+        SMALLER.update(self.target.get("configurations") or {})
         self.modules.watch()
 
     def _trace(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from .tensors import no_modes
 
 _DEFAULT_BOUND = 8
 _LARGE = 1e4
+_BIAS = 0.3
 # Operators whose integer argument indexes a table: argument of the indices, argument of the table, and its axis
 # (or, as a string, the argument that holds the axis).
 _TABLES: dict[str, tuple[int, int, Any]] = {
@@ -99,7 +101,7 @@ class Values:
         return self.floats(shape, dtype)
 
     def give_parameters(self, model: torch.nn.Module) -> None:
-        """Replace parameters and statistics that are constant or not initialised by seeded values."""
+        """Parameters and statistics: seeded values where constant or not initialised, others scaled up where faint."""
         with no_modes(), torch.no_grad():
             for name, parameter in model.named_parameters():
                 self._give(name, parameter.data)
@@ -114,13 +116,15 @@ class Values:
         first = float(value.reshape(-1)[0]) if finite else 0.0
         constant = finite and bool((value == first).all())
         if finite and not constant:
-            return
-        shape = tuple(value.shape)
-        if name.endswith("var") or (constant and first != 0.0):
-            spread = torch.rand(shape, generator=self._generator) + 0.5
-            value.copy_(spread * (first if constant and first else 1.0))
+            _amplify(name, value)
+        elif name.endswith("var"):
+            value.copy_(torch.rand(value.shape, generator=self._generator) + 0.5)
         else:
-            value.copy_(torch.randn(shape, generator=self._generator) * (0.2 if constant else _scale(shape)))
+            normal = torch.randn(value.shape, generator=self._generator)
+            if constant and first != 0.0:  # the scale of a norm: spread, so that no two channels look alike
+                value.copy_(torch.exp(normal * 0.5 - 0.25) * first)
+            else:
+                value.copy_(normal * (_BIAS if constant else _scale(value.shape)))
 
     def given(self, value: torch.Tensor, bound: int | None, *, signed: bool) -> torch.Tensor:
         """An input that the file made: constants get values, uniform ones both signs, indices stay in their tables."""
@@ -150,8 +154,22 @@ class Values:
         return torch.rand(value.shape, generator=self._generator).to(value.dtype)
 
 
-def _scale(shape: tuple[int, ...]) -> float:
-    """Of a matrix that nobody initialised: so that products keep their size."""
+def _amplify(name: str, value: torch.Tensor) -> None:
+    """Scale up what the program itself drew: it fades layer by layer, and a faint bias hides that it is rounded."""
+    if value.numel() < 2:
+        return
+    if value.dim() > 1:
+        size, wanted = float(value.float().std()), _scale(value.shape)
+    elif name.rpartition(".")[2].startswith("bias"):
+        size, wanted = float(value.float().abs().mean()), _BIAS
+    else:
+        return
+    if 0.0 < size < wanted:
+        value.mul_(wanted / size)
+
+
+def _scale(shape: Sequence[int]) -> float:
+    """Standard deviation of a matrix whose products keep the size of what they multiply."""
     fan = 1
     for extent in shape[1:]:
         fan *= extent
