@@ -21,7 +21,21 @@ from .values import Values, index_bounds
 _SMALL = (3, 5, 7, 4, 6, 9, 11, 13, 10, 14, 15, 17)
 _KEPT_BELOW = 3
 _MOST_ELEMENTS = 1_000_000
-_SKIPPED = {"randn", "rand", "randint", "normal", "uniform_", "normal_", "native_dropout", "bernoulli_", "randperm"}
+_SKIPPED = {
+    "empty",
+    "new_empty",
+    "empty_like",
+    "empty_strided",
+    "randn",
+    "rand",
+    "randint",
+    "normal",
+    "uniform_",
+    "normal_",
+    "native_dropout",
+    "bernoulli_",
+    "randperm",
+}
 _FUNCTIONS = {
     "linear": F.linear,
     "matmul": torch.matmul,

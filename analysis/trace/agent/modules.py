@@ -53,6 +53,7 @@ class Modules:
         """Take paths from the root's named modules; a shared module keeps its first."""
         for path, module in root.named_modules():
             self._paths[id(module)] = path
+            self._kept.append(module)  # the forward may replace it, and another would get its id
 
     def index(self, module: torch.nn.Module, outer: int) -> int:
         """Row of a module being called; one that the root does not hold counts with its caller."""
