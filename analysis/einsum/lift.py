@@ -13,6 +13,7 @@ from sollens.analysis.einsum.demand import DemandedProgram, demand
 from sollens.analysis.einsum.kernels import BaseTensor, Carry, Item, Kernel, Library
 from sollens.analysis.einsum.positions import index_arithmetic
 from sollens.analysis.einsum.region import Region
+from sollens.analysis.einsum.sharing import Computed
 from sollens.analysis.einsum.work import is_contraction
 from sollens.analysis.ir.nodes import Apply, Program, Source, reads
 from sollens.analysis.ir.scalars import SCALAR_OPS
@@ -39,6 +40,7 @@ class Einsum:
     defines: tuple[str, ...]
     library: str = ""
     value: str = ""
+    computed: tuple[Computed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ def graph_of(demanded: DemandedProgram) -> EinsumGraph:
                 defines=defines,
                 library=item.call.op if isinstance(item, Library) else "",
                 value=demanded.same.get(defines[0], defines[0]),
+                computed=tuple(work.computed),
             )
         )
     return EinsumGraph(
@@ -154,7 +157,8 @@ def kind_of(item: Item) -> Kind:
 
 
 def _computes(kernel: Kernel) -> bool:
-    return any(SCALAR_OPS[a.op].cost for a in _applies(kernel.body)) and next(reads(kernel.body), None) is not None
+    computing = any(SCALAR_OPS[a.op].cost or a.op in ("neg", "abs") for a in _applies(kernel.body))
+    return computing and next(reads(kernel.body), None) is not None
 
 
 def _applies(body: object) -> Iterable[Apply]:

@@ -6,7 +6,7 @@ Whatever repeats is computed once (bounds.md section 1), so work is counted over
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 
@@ -25,7 +25,7 @@ class Redundancy:
     `periods`: by axis 0 constant, p > 1 constant in blocks of p, 1 varying. `functions`: equal values of these
     functions of the axes (named $0, $1 ...) mean equal elements. `constants`: follow from the program's text alone.
     `held`: a narrower dtype that holds the values. `same`: the tensor that the same kernel computes from the same
-    operands.
+    operands. `mirrored`: kernels without a fold whose elements repeat on parts of an axis (a reflected border).
     """
 
     periods: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
@@ -33,6 +33,26 @@ class Redundancy:
     constants: set[str] = field(default_factory=set[str])
     held: dict[str, str] = field(default_factory=dict[str, str])
     same: dict[str, str] = field(default_factory=dict[str, str])
+    mirrored: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
+
+    def spelled_out(self, read: Read) -> Expr | None:
+        """What a read of a tensor that holds some elements more than once reads in turn; None for other tensors."""
+        kernel = self.mirrored.get(read.tensor)
+        if kernel is None:
+            return None
+        return substituted(kernel.body, {d.name: i for d, i in zip(kernel.dims, read.index, strict=True)})
+
+    def shared_names(self, expr: Expr) -> Expr:
+        """The expression with one name for the tensors that hold the same."""
+        match expr:
+            case Read():
+                return replace(expr, tensor=self.same.get(expr.tensor, expr.tensor))
+            case Apply():
+                return replace(expr, args=tuple(self.shared_names(a) for a in expr.args))
+            case Select():
+                return Select(expr.condition, self.shared_names(expr.then), self.shared_names(expr.otherwise))
+            case Literal() | IndexValue():
+                return expr
 
     def indices(self, expr: Expr, *, conditions: bool = True) -> Iterable[Affine]:
         """Functions of the loop nest that determine the expression's value."""
@@ -80,16 +100,29 @@ class Redundancy:
 def redundancy_of(flat: FlatProgram) -> Redundancy:
     """The redundancy of every computed tensor of a flat program."""
     known = Redundancy()
-    seen: dict[Kernel, str] = {}
+    seen: dict[Hashable, list[Kernel]] = {}
     for item in flat.items:
         if isinstance(item, Kernel):
             _learn(known, item, flat.tensors)
-            first = seen.setdefault(_normal(known, item), item.name)
-            if first != item.name:
+            if _repeats_in_part(known, item):
+                known.mirrored[item.name] = replace(item, body=_spelled_out(known, item.body))
+            # Most kernels differ in what they read: the full comparison is for those that do not.
+            alike = seen.setdefault(_likeness(known, item), [])
+            normal = _normal(known, item) if alike else item
+            first = next((k.name for k in alike if _normal(known, k) == normal), None)
+            if first is None:
+                alike.append(item)
+            else:
                 known.same[item.name] = first
         elif isinstance(item, Library) and _constant_call(known, item):
             known.constants.update(item.results)
     return known
+
+
+def _likeness(known: Redundancy, kernel: Kernel) -> Hashable:
+    extents = (tuple(d.extent for d in kernel.dims), tuple(d.extent for d in kernel.reduced))
+    names = tuple(known.same.get(r.tensor, r.tensor) for r in reads(kernel.body))
+    return kernel.dtype, kernel.reduction, extents, names
 
 
 def _normal(known: Redundancy, kernel: Kernel) -> Kernel:
@@ -97,20 +130,6 @@ def _normal(known: Redundancy, kernel: Kernel) -> Kernel:
     every = (*kernel.dims, *kernel.reduced)
     names = {d.name: f"${k}" for k, d in enumerate(every)}
     values = {old: dim(new) for old, new in names.items()}
-
-    def renamed(expr: Expr) -> Expr:
-        match expr:
-            case Read():
-                return Read(known.same.get(expr.tensor, expr.tensor), tuple(i.substitute(values) for i in expr.index))
-            case IndexValue():
-                return IndexValue(expr.expr.substitute(values))
-            case Apply():
-                return replace(expr, args=tuple(renamed(a) for a in expr.args))
-            case Select():
-                condition = tuple(c.substitute(values) for c in expr.condition)
-                return Select(condition, renamed(expr.then), renamed(expr.otherwise))
-            case Literal():
-                return expr
 
     scan = kernel.scan
     return replace(
@@ -120,9 +139,66 @@ def _normal(known: Redundancy, kernel: Kernel) -> Kernel:
         reduced=tuple(Dim(name=names[d.name], extent=d.extent) for d in kernel.reduced),
         scan=(scan[0], names[scan[1]], scan[2]) if scan else None,
         guard=tuple(c.substitute(values) for c in kernel.guard),
-        body=renamed(kernel.body),
+        body=substituted(known.shared_names(kernel.body), values),
         source=NO_SOURCE,
     )
+
+
+MAX_PARTS = 24
+
+
+def _repeats_in_part(known: Redundancy, kernel: Kernel) -> bool:
+    """Whether a body without a fold takes the same tensor on several sides of a Select, itself or further back."""
+    if kernel.reduction is not None or kernel.scan is not None or kernel.guard or not known.matters(kernel.body):
+        return False
+    found = list(reads(kernel.body))
+    size = sum(_sides(known.mirrored[r.tensor].body) if r.tensor in known.mirrored else 1 for r in found)
+    if size > MAX_PARTS:
+        return False
+    return any(r.tensor in known.mirrored for r in found) or _takes_twice(kernel.body)
+
+
+def _takes_twice(expr: Expr) -> bool:
+    match expr:
+        case Select():
+            then, otherwise = ({r.tensor for r in reads(side)} for side in (expr.then, expr.otherwise))
+            return bool(then & otherwise) or _takes_twice(expr.then) or _takes_twice(expr.otherwise)
+        case Apply():
+            return any(_takes_twice(a) for a in expr.args)
+        case Read() | Literal() | IndexValue():
+            return False
+
+
+def _spelled_out(known: Redundancy, expr: Expr) -> Expr:
+    match expr:
+        case Read():
+            return known.spelled_out(expr) or expr
+        case Apply():
+            return replace(expr, args=tuple(_spelled_out(known, a) for a in expr.args))
+        case Select():
+            return Select(expr.condition, _spelled_out(known, expr.then), _spelled_out(known, expr.otherwise))
+        case Literal() | IndexValue():
+            return expr
+
+
+def _sides(expr: Expr) -> int:
+    return sum(1 for _ in reads(expr))
+
+
+def substituted(expr: Expr, values: Mapping[str, Affine]) -> Expr:
+    """The expression with dimensions replaced by functions."""
+    match expr:
+        case Read():
+            return Read(expr.tensor, tuple(i.substitute(values) for i in expr.index))
+        case IndexValue():
+            return IndexValue(expr.expr.substitute(values))
+        case Apply():
+            return replace(expr, args=tuple(substituted(a, values) for a in expr.args))
+        case Select():
+            condition = tuple(c.substitute(values) for c in expr.condition)
+            return Select(condition, substituted(expr.then, values), substituted(expr.otherwise, values))
+        case Literal():
+            return expr
 
 
 def _constant_call(known: Redundancy, item: Library) -> bool:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from sollens.analysis.einsum.lift import Einsum, EinsumGraph
 from sollens.analysis.einsum.region import Region
+from sollens.analysis.einsum.sharing import Computed, repeated, that_may_meet
 
 
 @dataclass(slots=True)
@@ -46,6 +47,12 @@ class Scopes:
         self.graph = graph
         self.pipes = [pipe_of(e) if e.macs else "" for e in graph.einsums]
         self.consumers = graph.consumers()
+        places: dict[Hashable, list[tuple[int, Computed]]] = {}
+        for k, einsum in enumerate(graph.einsums):
+            for computed in einsum.computed:
+                places.setdefault(computed.key, []).append((k, computed))
+        self._repeats: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}
+        self.shared = [group for found in places.values() if len(found) > 1 for group in that_may_meet(found)]
 
     def whole(self) -> Scope:
         """All einsums as one scope: compulsory traffic."""
@@ -58,21 +65,36 @@ class Scopes:
     def whole_on(self, pipe_of: Callable[[Einsum], str]) -> Scope:
         """The whole, had its contractions used other pipes."""
         macs: dict[str, int] = {}
-        for k in self._computed(range(len(self.graph.einsums))):
-            einsum = self.graph.einsums[k]
-            if einsum.macs:
-                macs[pipe_of(einsum)] = macs.get(pipe_of(einsum), 0) + einsum.macs
+        for k, (own, _) in self._work(range(len(self.graph.einsums))).items():
+            pipe = pipe_of(self.graph.einsums[k])
+            if own:
+                macs[pipe] = macs.get(pipe, 0) + own
         return replace(self._whole, macs=macs)
 
-    def _computed(self, members: Iterable[int]) -> Iterable[int]:
-        """One einsum of those that compute the same: the one of which the largest part is needed."""
+    def _work(self, members: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """MACs and vector operations of each einsum that no other of the members has done.
+
+        Of those that compute the same it is the one of which the largest part is needed.
+        """
         most: dict[str, int] = {}
         for k in members:
             einsum = self.graph.einsums[k]
             first = most.setdefault(einsum.value, k)
-            if _work(self.graph.einsums[first]) < _work(einsum):
+            if _size(self.graph.einsums[first]) < _size(einsum):
                 most[einsum.value] = k
-        return most.values()
+        result = {k: _size(self.graph.einsums[k]) for k in most.values()}
+        for group, found in enumerate(self.shared):
+            places = [(k, computed) for k, computed in found if k in result]
+            if len(places) < 2:
+                continue
+            key = (group, tuple(k for k, _ in places))
+            if key not in self._repeats:
+                self._repeats[key] = list(repeated([computed for _, computed in places]))
+            for position, count in self._repeats[key]:
+                k, computed = places[position]
+                macs, ops = result[k]
+                result[k] = (macs - count, ops) if computed.is_mac else (macs, ops - computed.cost * count)
+        return result
 
     def of(self, members: Iterable[int]) -> Scope:
         """The scope of the einsums at these positions of `graph.einsums`."""
@@ -81,12 +103,12 @@ class Scopes:
         own: set[str] = set()
         for k in inside:
             own.update(self.graph.einsums[k].defines)
-        for k in self._computed(sorted(inside)):
-            einsum = self.graph.einsums[k]
-            if einsum.macs:
-                scope.macs[self.pipes[k]] = scope.macs.get(self.pipes[k], 0) + einsum.macs
-            if einsum.vector_ops:
-                scope.vector_ops[einsum.dtype] = scope.vector_ops.get(einsum.dtype, 0) + einsum.vector_ops
+        for k, (macs, ops) in self._work(sorted(inside)).items():
+            if macs:
+                scope.macs[self.pipes[k]] = scope.macs.get(self.pipes[k], 0) + macs
+            if ops:
+                dtype = self.graph.einsums[k].dtype
+                scope.vector_ops[dtype] = scope.vector_ops.get(dtype, 0) + ops
         incoming: dict[str, Region] = {}
         for k in sorted(inside):
             for tensor, region in self.graph.einsums[k].reads.items():
@@ -112,5 +134,5 @@ class Scopes:
         return groups
 
 
-def _work(einsum: Einsum) -> tuple[int, int]:
+def _size(einsum: Einsum) -> tuple[int, int]:
     return einsum.macs, einsum.vector_ops

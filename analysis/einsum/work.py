@@ -14,10 +14,9 @@ from sollens.analysis.einsum.domain import Domain
 from sollens.analysis.einsum.kernels import BaseTensor, Kernel
 from sollens.analysis.einsum.knowledge import Knowledge, Pieces
 from sollens.analysis.einsum.pairwise import pairwise_points
-from sollens.analysis.einsum.points import Interval
-from sollens.analysis.einsum.pointset import PointSet
 from sollens.analysis.einsum.redundancy import Redundancy, distinguishing, value_functions
 from sollens.analysis.einsum.region import Region
+from sollens.analysis.einsum.sharing import Computed, Part, union_count
 from sollens.analysis.ir.affine import Affine
 from sollens.analysis.ir.nodes import Apply, Expr, IndexValue, Literal, Read, Select, reads
 from sollens.analysis.ir.scalars import SCALAR_OPS
@@ -32,6 +31,7 @@ class Work:
     vector_ops: int = 0
     reads: dict[str, Region] = field(default_factory=dict[str, Region])
     from_inputs: bool = False  # depends on values of the example inputs
+    computed: list[Computed] = field(default_factory=list[Computed])  # what other kernels may compute as well
 
 
 def factors(body: Expr) -> list[Expr]:
@@ -119,7 +119,8 @@ class KernelDemand:
     def _contract(self, domain: Domain) -> None:
         terms = factors(self.kernel.body)
         with_reads = [t for t in terms if next(reads(t), None) is not None]
-        points = self._distinct(domain, value_functions(self.redundancy, self.kernel, folded=True))
+        functions = value_functions(self.redundancy, self.kernel, folded=True)
+        points = self._distinct(domain, functions)
         operands = [frozenset(n for i in self.redundancy.indices(t) for n in i.names) for t in with_reads]
         # Dimensions that a guard or a demanded region ties to others cannot be summed away on their own.
         tied = frozenset(n for c in domain.constraints for n in c.expr.names)
@@ -128,6 +129,13 @@ class KernelDemand:
         alone = any(n not in output | tied and sum(n in o for o in operands) == 1 for o in operands for n in o)
         if len(with_reads) > 2 or alone:
             points = min(points, pairwise_points(operands, output, domain.count, tied))
+        elif not self.kernel.guard:
+            key = self.redundancy.shared_names(without_indices(self.kernel.body))
+            inner = {d.name: d.extent for d in self.kernel.reduced}
+            summed = tuple(
+                tuple(sorted(inner.get(n, 0) for n in f.names)) for f in self.redundancy.indices(self.kernel.body)
+            )
+            self.work.computed.append(Computed((key, summed), ((domain, functions),), points, is_mac=True))
         self.work.macs += points
         self.work.operand_dtype = _widest(
             [self.redundancy.dtype_of(r, self.tensors) for t in with_reads for r in reads(t)]
@@ -227,15 +235,19 @@ class KernelDemand:
 
     # --- counting ----------------------------------------------------------------------------------------------------
 
-    def _count(self, domain: Domain, expr: Expr) -> int:
+    def _count(self, domain: Domain, expr: Apply) -> int:
         """Distinct values of the expression: points at which it has the same operands are one."""
-        cells: dict[Expr, list[tuple[Domain, tuple[Affine, ...]]]] = {}
+        cells: dict[Expr, list[Part]] = {}
         for inside, alternative in self._cells(domain, expr):
             functions = tuple(self.redundancy.indices(alternative))
             cells.setdefault(without_indices(alternative), []).append((inside, functions))
-        return sum(
-            self._distinct(*same[0]) if len(same) == 1 else self._distinct_union(same) for same in cells.values()
-        )
+        total = 0
+        cost = SCALAR_OPS[expr.op].cost
+        for key, same in cells.items():
+            count = self._distinct(*same[0]) if len(same) == 1 else union_count(same)
+            self.work.computed.append(Computed(self.redundancy.shared_names(key), tuple(same), count, cost))
+            total += count
+        return total
 
     def _cells(self, domain: Domain, expr: Expr) -> Iterable[tuple[Domain, Expr]]:
         """The domain in parts, each with the expression without Selects and with numbers for what is a constant
@@ -244,6 +256,9 @@ class KernelDemand:
         if domain.is_empty:
             return
         for part in subexpressions(expr):
+            if isinstance(part, Read) and (inner := self.redundancy.spelled_out(part)) is not None:
+                yield from self._cells(domain, replaced(expr, part, inner))
+                return
             if isinstance(part, Select):
                 yield from self._cells(domain.restrict(part.condition), replaced(expr, part, part.then))
                 yield from self._cells(domain.exclude(part.condition), replaced(expr, part, part.otherwise))
@@ -267,17 +282,6 @@ class KernelDemand:
         unknown = Read(f"?{read.tensor}", read.index)
         for inside, alternative in self._cells(domain, replaced(expr, read, unknown)):
             yield inside, replaced(alternative, unknown, read)
-
-    def _distinct_union(self, parts: Sequence[tuple[Domain, tuple[Affine, ...]]]) -> int:
-        """Distinct values of corresponding functions over several domains."""
-        bounds: list[Interval] = []
-        for domain, functions in parts:
-            box = domain.ranges(functions)
-            bounds = box if not bounds else [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(bounds, box, strict=True)]
-        found = PointSet.nothing(tuple(bounds))
-        for domain, functions in parts:
-            found = found.union(domain.values(functions, bounds))
-        return found.count()
 
     def _distinct(self, domain: Domain, functions: Sequence[Affine]) -> int:
         extents = {name: high + 1 for name, (_, high) in zip(self.names, self.intervals, strict=True)}

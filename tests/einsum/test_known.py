@@ -188,3 +188,79 @@ def test_known_zero_columns_of_a_product_are_never_read():
 """
     check_exact(program(text))
     assert brute(program(text)).read_bytes == 4 * (12 + 6)
+
+
+@pytest.mark.parametrize("longer", ["", "  f[i:12]: f32 = tanh(e[i])\n", "  f[i:12]: f32 = e[i] * e[i]\n"])
+def test_a_mirrored_border_is_computed_once(longer):
+    text = f"""program reflected()
+  input x: f32[8]
+  p[i:12]: f32 = select(i < 2, x[2 - i], select(i < 10, x[i - 2], x[16 - i]))
+  e[i:12]: f32 = exp(p[i])
+{longer}  output {"f" if longer else "e"}
+"""
+    assert engine(program(text)).vector_ops == brute(program(text)).vector_ops == (16 if longer else 8)
+
+
+def test_halves_of_one_tensor_joined_again_are_computed_once():
+    text = """program rejoined()
+  input x: f32[4, 6]
+  c[i:4, j:12]: f32 = select(j < 6, x[i, j], x[i, j - 6])
+  e[i:4, j:12]: f32 = exp(c[i, j])
+  y[i:4, j:12]: f32 = e[i, j] + x[i, 0]
+  output y
+"""
+    assert engine(program(text)).vector_ops == brute(program(text)).vector_ops == 48
+
+
+@pytest.mark.parametrize("op", ["-x[i]", "abs(x[i])", "-abs(x[i])"])
+def test_signs_cost_nothing(op):
+    assert engine(program(f"program p()\n  input x: f32[4]\n  y[i:4]: f32 = {op}\n  output y\n")).vector_ops == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [("x[i, j]", 24), ("x[i, j + 2]", 24), ("x[i + 2, j]", 24)],
+)
+def test_the_same_operation_on_overlapping_slices_counts_the_union(part, expected):
+    rows, columns = (4, 4) if "j + 2" in part else (2, 6) if "i + 2" in part else (3, 5)
+    text = f"""program slices()
+  input x: f32[4, 6]
+  a[i:4, j:6]: f32 = exp(x[i, j])
+  b[i:{rows}, j:{columns}]: f32 = exp({part})
+  output a
+  output b
+"""
+    assert engine(program(text)).vector_ops == brute(program(text)).vector_ops == expected
+
+
+def test_neighbours_in_one_statement_are_computed_once():
+    text = """program neighbours()
+  input x: f32[9]
+  y[i:8]: f32 = exp(x[i]) * exp(x[i + 1])
+  output y
+"""
+    assert engine(program(text)).vector_ops == brute(program(text)).vector_ops == 9 + 8
+
+
+def test_a_product_with_part_of_the_same_weights_counts_the_union():
+    text = """program shared()
+  input x: f32[4, 8]
+  parameter w: f32[8, 6]
+  a[i:4, n:6]: f32 = sum[k:8] x[i, k] * w[k, n]
+  b[i:4, n:2]: f32 = sum[k:8] x[i, k] * w[k, n + 4]
+  output a
+  output b
+"""
+    assert engine(program(text)).macs == 4 * 8 * 6
+
+
+def test_sums_of_the_same_products_over_other_dimensions_are_other_sums():
+    text = """program sums()
+  input x: f32[4, 4]
+  parameter w: f32[4, 4]
+  a[i:4, k:4]: f32 = sum[j:4] x[i, j] * w[j, k]
+  b[i:4, k:4]: f32 = sum[j:4] x[i, k] * w[k, j] * x[j, j]
+  output a
+  output b
+"""
+    assert engine(program(text)).macs > 64

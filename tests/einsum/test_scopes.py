@@ -40,7 +40,7 @@ def test_parts_move_at_least_what_the_whole_moves(program: Program, rng: random.
         assert sum(s.written_bytes for s in found) >= whole.written_bytes
         assert sum(s.total_macs for s in found) >= whole.total_macs
         assert sum(s.total_vector_ops for s in found) >= whole.total_vector_ops
-        if len({e.value for e in scopes.graph.einsums}) == count:  # nothing is computed twice
+        if len({e.value for e in scopes.graph.einsums}) == count and not scopes.shared:  # nothing is computed twice
             assert sum(s.total_macs for s in found) == whole.total_macs
             assert sum(s.total_vector_ops for s in found) == whole.total_vector_ops
 
