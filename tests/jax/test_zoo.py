@@ -112,3 +112,22 @@ def test_the_default_precision_of_the_file_holds(report) -> None:
     )
     (target,) = report(text).targets
     assert set(target.macs_by_pipe) == {"float32"}
+
+
+TRAIN = {
+    "function": ("w=f32[16, 10], x=f32[8, 16]", "def Net(w, x):\n    return jnp.tanh(x @ w).sum()\n", 3 * 8 * 16 * 10),
+    "linen": (
+        "init(10), x=f32[8, 16]",
+        "class Net(nn.Module):\n    n: int\n    @nn.compact\n    def __call__(self, x):\n"
+        "        return nn.Dense(self.n)(nn.relu(nn.Dense(32)(x)))\n",
+        2 * 8 * 16 * 32 + 3 * 8 * 32 * 10,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRAIN)
+def test_training_counts_the_backward_pass_too(report, name) -> None:
+    pragma, text, macs = TRAIN[name]
+    (target,) = report(f"\nimport flax.linen as nn\n# sol: {pragma}, mode=train\n{text}").targets
+    assert not target.partial
+    assert target.macs == macs

@@ -18,10 +18,11 @@ from ..loading import class_lines, load
 from ..problems import Unusable, problem_of
 from . import patches
 from .dtypes import BY_NAME
+from .finish import finish, pruned
 from .gradients import differentiated
 from .modules import Modules
 from .places import Context, Places
-from .record import Recorder, finish, pruned
+from .record import Recorder
 from .subjects import Subject, subject_of
 
 
