@@ -29,6 +29,14 @@ class Sample(torch.nn.Module):
     def forward(self, x):
         return torch.relu(self.fc(x))
 """
+_JAX_SAMPLE = """\
+import jax
+
+
+# sol: x=f32[64, 256], w=f32[256, 256]
+def sample(x, w):
+    return jax.nn.relu(x @ w)
+"""
 
 
 def add(commands: Any) -> None:
@@ -65,11 +73,12 @@ def _checks(wanted: str | None) -> Iterator[tuple[bool, str]]:
     found = {package: version_of(interpreter, package) for package in ("torch", "jax")}
     shown = ", ".join(f"{package} {number or 'not installed'}" for package, number in found.items())
     yield any(found.values()), f"{shown} in it" + ("" if any(found.values()) else ": install one of them there")
-    if found["torch"]:
-        yield _sample(interpreter)
+    for package, text in (("torch", _SAMPLE), ("jax", _JAX_SAMPLE)):
+        if found[package]:
+            yield _sample(interpreter, package, text)
 
 
-def _sample(interpreter: str) -> tuple[bool, str]:
+def _sample(interpreter: str, package: str, text: str) -> tuple[bool, str]:
     from sollens.analysis.pipeline import Pipeline, Request
 
     pipeline = Pipeline(Cache(enabled=False))
@@ -77,14 +86,14 @@ def _sample(interpreter: str) -> tuple[bool, str]:
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "sample.py"
-            path.write_text(_SAMPLE, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
             report = pipeline.analyse(Request(path=str(path), interpreter=interpreter))
     except Exception as error:
-        return False, f"a sample could not be analysed: {type(error).__name__}: {error}"
+        return False, f"a sample of {package} could not be analysed: {type(error).__name__}: {error}"
     finally:
         pipeline.close()
     took = format_seconds(time.perf_counter() - start)
     if not report.targets:
-        return False, f"a sample could not be analysed: {'; '.join(p.message for p in report.problems)}"
+        return False, f"a sample of {package} could not be analysed: {'; '.join(p.message for p in report.problems)}"
     bound = format_bound_seconds(report.targets[0].time_s.fused)
-    return True, f"a sample was analysed in {took}, agent start included: {bound}"
+    return True, f"a sample of {package} was analysed in {took}, agent start included: {bound}"

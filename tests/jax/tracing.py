@@ -41,8 +41,8 @@ def record(f: Any, *arrays: Any) -> Trace:
     ops: list[Any] = []
     outs = recorder.walk(jaxpr, args, ops, places.Context())
     outs = recorder.returned(outs, jaxpr.jaxpr.outvars, ops)
-    ops = recording.pruned(ops, outs)
-    recording.finish(ops)
+    ops = agent("jaxpr.finish").pruned(ops, outs)
+    agent("jaxpr.finish").finish(ops)
     return from_json({
         "name": "f", "frontend": "jax", "tensors": recorder.tensors, "ops": ops, "outputs": {"tuple": outs},
         "spans": frames.spans, "modules": table.table, "schema": 1,

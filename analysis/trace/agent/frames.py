@@ -118,6 +118,15 @@ class Frames:
             return "", 0
         return frame.f_code.co_filename, self.position(frame.f_code, frame.f_lasti)[0]
 
+    def innermost_caller(self) -> tuple[str, int]:
+        """File and line of the innermost user frame that is running, or ("", 0)."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if self.is_user(frame.f_code):
+                return frame.f_code.co_filename, self.position(frame.f_code, frame.f_lasti)[0]
+            frame = frame.f_back
+        return "", 0
+
 
 def _line_of(code: CodeType, lasti: int) -> int:
     line = code.co_firstlineno

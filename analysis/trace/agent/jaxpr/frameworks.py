@@ -99,9 +99,12 @@ def _linen(run: Run, cls: type, init: Inputs, inputs: Inputs) -> Subject:
             try:
                 return arrays_of(model.apply(own, *args, rngs=_rngs(), **kwargs))
             except errors.ModifyScopeVariableError:
-                return arrays_of(model.apply(own, *args, rngs=_rngs(), mutable=mutable, **kwargs))
+                out, state = model.apply(own, *args, rngs=_rngs(), mutable=mutable, **kwargs)
+                subject.state = len(arrays_of(state))
+                return arrays_of(out) + arrays_of(state)
 
-    return Subject([*variables, *arrays], call)
+    subject = Subject([*variables, *arrays], call)
+    return subject
 
 
 def _rngs() -> dict[str, Any]:
@@ -140,9 +143,13 @@ def _nnx(run: Run, cls: type, init: Inputs, inputs: Inputs) -> Subject:
         model = nnx.merge(graph, rebuild_state(values[: len(variables)]))
         args, kwargs = rebuild(values[len(variables) :])
         run.modules.name_all(dict(_nnx_modules(nnx, model)))
-        return arrays_of(model(*args, **kwargs))
+        out = arrays_of(model(*args, **kwargs))
+        updated = arrays_of(nnx.state(model, nnx.BatchStat)) if _training(run) else []
+        subject.state = len(updated)
+        return out + updated
 
-    return Subject([*variables, *arrays], call)
+    subject = Subject([*variables, *arrays], call)
+    return subject
 
 
 def _nnx_name(path: Any) -> str:
@@ -175,7 +182,8 @@ def _equinox(run: Run, cls: type, init: Inputs, inputs: Inputs) -> Subject:
         abstract, lambda path: dotted(path[1:] if needs_state else path), "parameter"
     )
     arrays, rebuild = inputs.split(_bound(cls))
-    keyed = _needs(_bound(cls), "key", inputs)
+    wants_key = _training(run) and "key" in parameters(_bound(cls)) and "key" not in inputs.kwargs
+    keyed = wants_key or _needs(_bound(cls), "key", inputs)
 
     def call(*values: Any) -> Any:
         made = rebuild_model(values[: len(variables)])

@@ -133,7 +133,8 @@ class Golden:
             self.request["tree"] = search.tree
             run = Run(self.request)
             trace = run.reply()["trace"]
-        values = RealRun(run, trace, Files(self.directory, 0), self.seed, signed=self.signed).values
+        narrow = RealRun(run, trace, Files(self.directory, 0), self.seed, signed=self.signed)
+        drawn, _ = jax.jit(narrow.operators)(*narrow.values)
         jax.config.update("jax_enable_x64", True)
         wide = Wide(self.request)
         reply = wide.reply()
@@ -142,7 +143,7 @@ class Golden:
             problem = {**told, "file": run.path, "line": 0, "column": 0, "detail": ""}
             return {"ok": False, "problems": [problem], "stage_s": stage_s}
         files = Files(self.directory, self.limits.bytes, "exact")
-        real = RealRun(wide, reply["trace"], files, self.seed, signed=self.signed, values=values)
+        real = RealRun(wide, reply["trace"], files, self.seed, signed=self.signed, like=narrow, drawn=drawn)
         return {"ok": True, "trace": trace, "golden": real.golden(), "stage_s": stage_s}
 
 
@@ -161,13 +162,16 @@ class RealRun:
     """A traced program run on real arrays."""
 
     def __init__(
-        self, run: Run, trace: dict[str, Any], files: Files, seed: int, *, signed: bool, values: list[Any] | None = None
-    ) -> None:
+        self, run: Run, trace: dict[str, Any], files: Files, seed: int, *, signed: bool, like: RealRun | None = None,
+        drawn: list[list[Any]] | None = None,
+    ) -> None:  # fmt: skip
         self.run, self.trace, self.files, self.signed = run, trace, files, signed
         assert run.subject is not None
         self.externals = run.subject.externals
         bounds, source = index_bounds(trace), Values(seed)
-        self.values = values or [
+        # What another run's random operators drew: in double precision they would draw something else.
+        self.drawn = drawn
+        self.values = like.values if like else [
             source.array(e, bounds.get(k), signed=signed) for k, e in enumerate(self.externals)
         ]  # fmt: skip
         self.values = [
@@ -187,8 +191,9 @@ class RealRun:
     def _golden(self) -> dict[str, Any]:
         subject = self.run.subject
         assert subject is not None
-        made = jax.jit(self._operators)(*self.values)
-        outputs = jax.jit(subject.call)(*self.values)
+        made, outputs = jax.jit(self.operators)(*self.values)
+        if self.drawn is None:
+            outputs = jax.jit(subject.call)(*self.values)
         externals = {k: self.put(v, needed=True) for k, v in enumerate(self.values)}
         for number, value in self._constants().items():
             externals[number] = self.put(value, needed=True)
@@ -212,14 +217,19 @@ class RealRun:
     def _constants(self) -> dict[int, Any]:
         return self.run.recorder.constants
 
-    def _operators(self, *values: Any) -> list[list[Any]]:
-        """What every operator of the program's own level gives."""
+    def operators(self, *values: Any) -> tuple[list[list[Any]], list[Any]]:
+        """What every operator of the program's own level gives, and the program."""
         env: dict[int, Any] = dict(enumerate(values))
         env.update(self._constants())
         made: list[list[Any]] = []
-        for op, eqn, given in self.run.equations:
+        for number, (op, eqn, given) in enumerate(self.run.equations):
             if eqn is None:
                 results = [jax.numpy.asarray(v) for v in given]
+            elif self.drawn is not None and op["target"].startswith("jax.random"):
+                results = [
+                    v if is_key(v.dtype) else v.astype(variable.aval.dtype)
+                    for v, variable in zip(self.drawn[number], eqn.outvars, strict=True)
+                ]
             else:
                 args = [_real(v, variable, env) for v, variable in zip(given, eqn.invars, strict=True)]
                 params: Any = eqn.primitive.get_bind_params(eqn.params)
@@ -228,7 +238,7 @@ class RealRun:
                 results = list(found) if eqn.primitive.multiple_results else [found]
             env.update({out["tensor"]: v for out, v in zip(op["outputs"], results, strict=True)})
             made.append(results)
-        return made
+        return made, [env[out["tensor"]] for out in self.trace["outputs"]["tuple"]]
 
     def put(self, value: Any, *, needed: bool = False) -> dict[str, Any] | None:
         """Write an array in row-major order; None where it is too large and not needed."""

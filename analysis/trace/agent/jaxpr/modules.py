@@ -43,9 +43,9 @@ class Modules:
 
     # --- paths ---
 
-    def made(self, module: Any, frame_depth: int) -> None:
+    def made(self, module: Any) -> None:
         """Remember where the user's code makes a module."""
-        place = self.frames.caller(frame_depth)
+        place = self.frames.innermost_caller()
         if place[1]:
             self._created[id(module)] = place
             self._kept.append(module)
@@ -162,7 +162,7 @@ def watch_making(metaclass: Any) -> None:
     def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
         module = original(cls, *args, **kwargs)
         if _CURRENT:
-            _CURRENT[0].made(module, 2)
+            _CURRENT[0].made(module)
         return module
 
     with contextlib.suppress(AttributeError, TypeError):
@@ -181,7 +181,7 @@ def _watch_linen() -> None:
     def post_init(module: Any) -> None:
         original(module)
         if _CURRENT:
-            _CURRENT[0].made(module, 3)
+            _CURRENT[0].made(module)
 
     linen.Module.__post_init__ = post_init
 

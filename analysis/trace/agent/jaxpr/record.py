@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..problems import TooManyOperators
 from .dtypes import is_key, spec
 from .parameters import encoded_parameters, precision_suffix, scalar
 from .places import Context, Places, info_of
+from .trips import counters_of, trips_of
 
 _INLINED = {
     "jit", "pjit", "closed_call", "core_call", "call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr",
@@ -177,7 +177,7 @@ class Recorder:
     def _scan(self, eqn: Any, ins: list[Encoded], ops: list[dict[str, Any]], context: Context) -> list[Encoded]:
         p = eqn.params
         body, consts, carries = p["jaxpr"], p["num_consts"], p["num_carry"]
-        counters = _counters(body, ins[consts:], consts, carries)
+        counters = counters_of(body, ins[consts:], consts, carries)
         block = self._block(body, ins[:consts], consts, context, eqn)
         kwargs = {"length": int(p["length"]), "reverse": bool(p["reverse"]), "num_carry": carries, "counters": counters}
         return self._append("jax.scan", ins[consts:], kwargs, eqn, ops, context, blocks=[block], given=ins)
@@ -187,8 +187,8 @@ class Recorder:
         skipped, consts = p["cond_nconsts"], p["body_nconsts"]
         body, first = p["body_jaxpr"], skipped + consts
         carries = len(ins) - first
-        counters = _counters(body, ins[first:], consts, carries)
-        trips = _trips(p["cond_jaxpr"], ins[:skipped], ins[first:], skipped, {k: (a, s) for k, a, s in counters})
+        counters = counters_of(body, ins[first:], consts, carries)
+        trips = trips_of(p["cond_jaxpr"], ins[:skipped], ins[first:], skipped, {k: (a, s) for k, a, s in counters})
         block = self._block(body, ins[skipped:first], consts, context, eqn)
         kwargs = {"length": trips, "reverse": False, "num_carry": carries, "counters": counters if trips else []}
         return self._append("jax.scan" if trips is not None else "jax.while", ins[first:], kwargs, eqn, ops, context,
@@ -266,58 +266,6 @@ class Recorder:
         op["_key"] = key
 
 
-def pruned(ops: list[dict[str, Any]], outputs: Any) -> list[dict[str, Any]]:
-    """The operators on which the outputs depend."""
-    live: set[int] = set()
-    _uses(outputs, live)
-    kept: list[dict[str, Any]] = []
-    for op in reversed(ops):
-        made: set[int] = set()
-        _uses(op["outputs"], made)
-        if made.isdisjoint(live):
-            continue
-        _uses(op["args"], live)
-        for block in op.get("blocks", ()):
-            block["ops"] = pruned(block["ops"], block["outputs"])
-            for inner in block["ops"]:
-                _uses((inner["args"], [b["outputs"] for b in inner.get("blocks", ())]), live)
-                _nested_uses(inner, live)
-            _uses(block["outputs"], live)
-        kept.append(op)
-    kept.reverse()
-    return kept
-
-
-def _nested_uses(op: dict[str, Any], live: set[int]) -> None:
-    for block in op.get("blocks", ()):
-        for inner in block["ops"]:
-            _uses((inner["args"], block["outputs"]), live)
-            _nested_uses(inner, live)
-
-
-def _uses(value: Any, found: set[int]) -> None:
-    if isinstance(value, dict):
-        if isinstance(value.get("tensor"), int):
-            found.add(value["tensor"])
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _uses(item, found)
-
-
-def finish(ops: list[dict[str, Any]]) -> None:
-    """Number the operators as `schema.numbered` does and drop what only the recording needed."""
-    found = list(ops)
-    for op in found:
-        found += [inner for block in op.get("blocks", ()) for inner in block["ops"]]
-    numbers = {id(op): n for n, op in enumerate(found)}
-    first: dict[int, int] = {}  # a group's leader may have been dropped
-    for op in found:
-        op["group"] = first.setdefault(id(op["_leader"]), numbers[id(op)])
-    for op in found:
-        for name in [k for k in op if k.startswith("_")]:
-            del op[name]
-
-
 def _jaxpr_of(params: dict[str, Any]) -> Any:
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr", "fwd_jaxpr", "callee"):
         value = params.get(name)
@@ -347,55 +295,3 @@ def _default_platform(platforms: Any) -> int:
             if names is wanted or (names is not None and wanted in names):
                 return position
     return 0
-
-
-def _counters(body: Any, given: list[Encoded], consts: int, carries: int) -> list[list[int]]:
-    """[carry, start, step] of integer carries that begin at a number and grow by a number each iteration."""
-    inner = getattr(body, "jaxpr", body)
-    variables = inner.invars[consts : consts + carries]
-    made = {v: eqn for eqn in inner.eqns for v in eqn.outvars}
-    found: list[list[int]] = []
-    for position, (variable, start) in enumerate(zip(variables, given, strict=False)):
-        out = inner.outvars[position]
-        eqn = made.get(out) if not hasattr(out, "val") else None
-        if (
-            isinstance(start, bool)
-            or not isinstance(start, int)
-            or eqn is None
-            or eqn.primitive.name not in ("add", "sub")
-        ):
-            continue
-        left, right = eqn.invars
-        with contextlib.suppress(TypeError):
-            if left is variable and hasattr(right, "val"):
-                step = int(right.val)
-                found.append([position, start, step if eqn.primitive.name == "add" else -step])
-    return found
-
-
-def _trips(
-    condition: Any, consts: list[Encoded], given: list[Encoded], skipped: int, counters: dict[int, tuple[int, int]]
-) -> int | None:
-    """How often a while loop runs whose condition compares a counter with a number; None when data decides."""
-    inner = getattr(condition, "jaxpr", condition)
-    if len(inner.eqns) != 1 or len(inner.outvars) != 1 or inner.eqns[0].outvars[0] is not inner.outvars[0]:
-        return None
-    eqn = inner.eqns[0]
-    if eqn.primitive.name not in ("lt", "le", "gt", "ge") or len(eqn.invars) != 2:
-        return None
-    left, right = eqn.invars
-    known = dict(zip(inner.invars, [*consts, *given], strict=False))
-    limit = int(right.val) if hasattr(right, "val") else known.get(right)
-    if left not in inner.invars or isinstance(limit, bool) or not isinstance(limit, int):
-        return None
-    position = inner.invars.index(left) - skipped
-    if position not in counters:
-        return None
-    if not hasattr(right, "val") and inner.invars.index(right) >= skipped:
-        return None  # a limit that is carried may change
-    start, step = counters[position]
-    sign = 1 if eqn.primitive.name in ("lt", "le") else -1
-    distance = sign * (limit - start) + (eqn.primitive.name in ("le", "ge"))
-    if distance <= 0:
-        return 0
-    return -(-distance // (sign * step)) if sign * step > 0 else None

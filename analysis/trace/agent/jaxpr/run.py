@@ -18,9 +18,11 @@ from ..loading import class_lines, load
 from ..problems import Unusable, problem_of
 from . import patches
 from .dtypes import BY_NAME
+from .finish import finish, pruned
+from .gradients import differentiated
 from .modules import Modules
 from .places import Context, Places
-from .record import Recorder, finish, pruned
+from .record import Recorder
 from .subjects import Subject, subject_of
 
 
@@ -80,7 +82,11 @@ class Run:
         patches.apply(self.modules)
         module = load(self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree"))
         found = self._find(module)
-        self.subject = subject = subject_of(self, found, module)
+        subject = subject_of(self, found, module)
+        if self.target.get("mode") == "train":
+            self.enter("forward")
+            subject = differentiated(subject, self.line)
+        self.subject = subject
         return subject
 
     def _find(self, module: types.ModuleType) -> Any:

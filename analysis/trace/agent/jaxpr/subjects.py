@@ -31,6 +31,8 @@ class Subject:
 
     externals: list[External]
     call: Callable[..., Any]
+    # How many of the last arrays returned are a module's own state, handed on.
+    state: int = 0
 
 
 @dataclass
