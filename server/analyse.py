@@ -12,6 +12,7 @@ import msgspec
 from sollens.analysis.report import FileReport, Problem, Validation, decode_file
 from sollens.hardware.units import format_seconds
 from sollens.server.codes import is_known
+from sollens.server.config import Settings
 from sollens.server.configuration import Surroundings
 from sollens.server.worker import Progress, Updates, Worker, WorkerDied, WorkerError, WorkerSilent
 
@@ -58,7 +59,7 @@ async def analyse(
     if surroundings.interpreter.missing:
         return _failed(source, "interpreter-missing", surroundings.interpreter.missing)
     params = _params(source, surroundings, root, on_disk=disk == "same")
-    silence_s = surroundings.settings.deadline_s + _SILENCE_S
+    silence_s = _silence_s(surroundings.settings)
     try:
         answer, updates = await worker.follow("analyse", params, on_progress=on_progress, silence_s=silence_s)
         try:
@@ -156,6 +157,27 @@ def _params(source: Source, surroundings: Surroundings, root: Path | None, *, on
         "deadline_s": settings.deadline_s,
         "memory_bytes": settings.memory_bytes,
         "validate": settings.validate_enabled,
+        "llm": _model(settings),
+    }
+
+
+def _silence_s(settings: Settings) -> float:
+    """How long the worker may say nothing: as long as a trace, or an answer of a model."""
+    return max(settings.deadline_s, settings.llm_seconds if settings.llm_base_url else 0.0) + _SILENCE_S
+
+
+def _model(settings: Settings) -> dict[str, Any] | None:
+    """The endpoint that may be asked for what cannot be traced; None where none is configured."""
+    if not settings.llm_base_url or not settings.llm_model:
+        return None
+    return {
+        "base_url": settings.llm_base_url,
+        "model": settings.llm_model,
+        "key_variable": settings.llm_key_variable,
+        "temperature": settings.llm_temperature,
+        "rounds": int(settings.llm_rounds),
+        "tokens": int(settings.llm_tokens),
+        "seconds": settings.llm_seconds,
     }
 
 

@@ -159,6 +159,37 @@ class Settings:
         True,
         "Run the lowered program at a small size against the original and say whether they agree.",
     )
+    llm_base_url: str = setting(
+        "llm.baseUrl",
+        "",
+        "Address of an OpenAI-compatible endpoint, such as `https://api.example.com/v1`, that translates sources which "
+        "cannot be traced (docs/llm.md). Empty: nothing is ever sent.",
+        scope="machine",
+    )
+    llm_model: str = setting("llm.model", "", "The model to ask. Empty: none.", scope="machine")
+    llm_key_variable: str = setting(
+        "llm.keyVariable",
+        "SOLLENS_LLM_KEY",
+        "The environment variable that holds the endpoint's key. The key itself is in no setting.",
+        scope="machine",
+    )
+    llm_temperature: float = setting(
+        "llm.temperature", 0.0, "Temperature of the model's answers.", minimum=0, maximum=2, scope="machine"
+    )
+    llm_rounds: float = setting(
+        "llm.rounds", 4.0, "How often a model may correct its translation.", minimum=1, maximum=20, scope="machine"
+    )
+    llm_tokens: float = setting(
+        "llm.tokens",
+        120000.0,
+        "Tokens that one translation may take, sent and received, all rounds together.",
+        minimum=1000,
+        maximum=10**7,
+        scope="machine",
+    )
+    llm_seconds: float = setting(
+        "llm.seconds", 180.0, "Seconds that one translation may take.", minimum=1, maximum=3600, scope="machine"
+    )
     trace_server: str = setting(
         "trace.server",
         "off",
@@ -182,8 +213,12 @@ def settings() -> list[tuple[str, Setting]]:
     return [(field.name, setting_of(field)) for field in fields(Settings)]
 
 
-def layered(base: Settings, table: Mapping[str, Any], source: str) -> tuple[Settings, list[str]]:
+def layered(
+    base: Settings, table: Mapping[str, Any], source: str, *, in_repository: bool = False
+) -> tuple[Settings, list[str]]:
     """`base` with what `table` (nested, as an editor or TOML has it) sets, and a warning for each bad value.
+
+    A repository does not set what belongs to the machine: it could send sources and keys elsewhere.
 
     >>> layered(Settings(), {"precision": "tf23"}, "the editor")[1]
     ["sollens.precision in the editor: expected one of as-written, tf32, 16bit, found 'tf23'; 'as-written' is used"]
@@ -195,6 +230,9 @@ def layered(base: Settings, table: Mapping[str, Any], source: str) -> tuple[Sett
         if found is None:
             continue
         used: object = getattr(base, name)
+        if in_repository and each.scope == "machine":
+            warnings.append(f"sollens.{each.key} in {source}: expected it in your own settings alone; {used!r} is used")
+            continue
         try:
             value = each.read(found)
         except Rejected as rejected:

@@ -10,7 +10,10 @@ from sollens.server.config import Settings, layered, pyproject_table, without_de
 from sollens.server.environment import Interpreter, find_interpreter
 from sollens.server.measurements import Measurements, load
 
-_ANALYSIS_SETTINGS = ("hardware", "precision", "target", "deadline_s", "memory_limit", "validate_enabled")
+_ANALYSIS_SETTINGS = (
+    "hardware", "precision", "target", "deadline_s", "memory_limit", "validate_enabled", "llm_base_url", "llm_model",
+    "llm_key_variable", "llm_temperature", "llm_rounds", "llm_tokens", "llm_seconds",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ class Configuration:
     def resolve(self, root: Path | None) -> Surroundings:
         """The settings for `root`; reads files, so not on the event loop."""
         in_repository, problem = pyproject_table(root)
-        base, warnings = layered(Settings(), in_repository, "pyproject.toml")
+        base, warnings = layered(Settings(), in_repository, "pyproject.toml", in_repository=True)
         table = self.table if root is None else self.of_folder.get(root, self.table)
         settings, more = layered(base, without_defaults(table), "the editor's settings")
         if self.hardware is not None:

@@ -30,6 +30,8 @@ from sollens.server.worker import Progress, Worker
 Trigger = Literal["open", "save", "request"]
 
 _ANALYSABLE = re.compile(r"\b(?:torch|jax|flax|equinox)\b|#\s*sol:")
+# In a comment of any language: a model translates what follows (analysis/source/described.py).
+_DESCRIBED = re.compile(r"^[ \t]*[#/*;%!(-]+[ \t]*sol:", re.MULTILINE)
 _PARALLEL_OPENED = 2
 _UNTRUSTED = "This workspace is not trusted: nothing of it is run."
 
@@ -352,15 +354,18 @@ def why_never(document: Document) -> str:
         return "Notebooks are not analysed: sollens reads Python files."
     if document.path is None:
         return "Not analysed: save it to a file first."
-    if document.language != "python" and document.path.suffix not in (".py", ".pyi"):
-        return "Not analysed: this is no Python file."
+    is_python = document.language == "python" or document.path.suffix in (".py", ".pyi")
+    if not is_python and not _DESCRIBED.search(document.text):
+        return "Not analysed: this is no Python file, and it has no `sol:` pragma (docs/llm.md)."
     return ""
 
 
 def why_not(document: Document) -> str:
     """Why a document is not analysed now; empty for a Python file that seems to hold a model."""
     return why_never(document) or (
-        "" if _ANALYSABLE.search(document.text) else "Nothing to analyse: no torch, no jax and no `# sol:` pragma."
+        ""
+        if _ANALYSABLE.search(document.text) or _DESCRIBED.search(document.text)
+        else "Nothing to analyse: no torch, no jax and no `# sol:` pragma."
     )
 
 

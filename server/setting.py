@@ -80,7 +80,8 @@ class Setting:
             else ""
         )
         restricted = " Ignored in untrusted workspaces." if self.restricted else ""
-        lines.append(f"\nDefault: {shown}.{limits}{restricted}\n")
+        machine = " Read from your own settings, never from a workspace's." if self.scope == "machine" else ""
+        lines.append(f"\nDefault: {shown}.{limits}{restricted}{machine}\n")
         return "\n".join(lines)
 
     @property

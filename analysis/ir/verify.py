@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sollens.analysis.ir.affine import Affine, Constraint
+from sollens.analysis.ir.affine import Affine, Constraint, FloorDiv, Mod
 from sollens.analysis.ir.nodes import (
     NO_SOURCE,
     REDUCTIONS,
@@ -83,6 +83,8 @@ class _Enough(Exception):
     """The limit of problems is reached."""
 
 
+# Executors compute positions in 64 bits.
+_INTEGERS = 2**62
 _IDENTIFIER = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -287,7 +289,11 @@ class _Verifier:
             self.fail(
                 "unknown-name", f"a dimension or loop index ({', '.join(extents) or 'none is in scope'})", missing[0]
             )
-        return not missing
+            return False
+        largest = _largest(expr, extents)
+        if largest >= _INTEGERS:
+            self.fail("limit", "index expressions and conditions whose parts stay below 2**62", largest)
+        return largest < _INTEGERS
 
     def body(self, expr: Expr, extents: Mapping[str, int], scope: Mapping[str, TensorType]) -> bool:
         match expr:
@@ -318,6 +324,21 @@ class _Verifier:
                     self.fail("dtype", f"no dtype on {expr.op}", expr.dtype)
                 valid = [self.body(argument, extents, scope) for argument in expr.args]
                 return all(valid)
+
+
+def _largest(expr: Affine, extents: Mapping[str, int]) -> int:
+    """No part of the expression is larger than this, wherever it is evaluated."""
+    total = abs(expr.constant)
+    for atom, factor in expr.terms:
+        match atom:
+            case str():
+                part = max(0, extents[atom] - 1)
+            case FloorDiv():
+                part = max(atom.divisor, _largest(atom.operand, extents))
+            case Mod():
+                part = max(atom.divisor, _largest(atom.operand, extents))
+        total += max(1, abs(factor)) * max(1, part)
+    return total
 
 
 def _describe(kind: TensorType) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 
 from sollens.analysis.llm.endpoint import Message
@@ -39,9 +38,8 @@ The program is parsed, verified, run on small inputs and compared with what the 
 @cache
 def reference() -> str:
     """The language: docs/ir.md without what only a reader of our code needs."""
-    beside = Path(__file__).parent.parent.parent / "docs" / "ir.md"
-    packaged = files("sollens.analysis.ir").joinpath("ir.md")
-    text = beside.read_text(encoding="utf-8") if beside.is_file() else packaged.read_text(encoding="utf-8")
+    # `docs` is beside `analysis` in the repository and in the installed package.
+    text = (Path(__file__).parent.parent.parent / "docs" / "ir.md").read_text(encoding="utf-8")
     return text.partition("\n## Problems")[0].rstrip()
 
 

@@ -397,3 +397,24 @@ def test_the_command_line_from_consent_to_the_transcript(desk: Desk) -> None:
     status = sollens(desk, "llm", "status").stdout
     assert desk.config.base_url in status and KEY not in status and str(desk.root) in status
     assert "1 agreement taken back" in sollens(desk, "llm", "revoke").stdout
+
+
+def test_the_benchmark_plays_a_recorded_run(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    names = ["triton_softmax", "cuda_stencil"]
+    with loopback([fenced(WRONG_SOFTMAX), fenced(right("triton_softmax")), fenced(right("cuda_stencil"))]) as server:
+        config = LlmConfig(base_url=server.url, model="scripted")
+        recorder = Recorder(OpenAIEndpoint(config, KEY), file, config.model)
+        for name in names:
+            translate(task(name), recorder, config)
+    command = [sys.executable, "benchmarks/llm.py", *names, "--play", str(file), "--model", "scripted"]
+    root = Path(__file__).parent.parent.parent
+    played = subprocess.run(
+        [*command, "--json", str(tmp_path / "rows.json")], cwd=root, text=True, capture_output=True, timeout=100
+    )
+    assert "1 of 2 at once, 2 in the end" in played.stdout, played.stderr
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [(r["problem"], r["outcome"], r["rounds"], r["prompt_tokens"]) for r in rows] == [
+        ("triton_softmax", "validated", 2, 200),
+        ("cuda_stencil", "validated", 1, 100),
+    ]
