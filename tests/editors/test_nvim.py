@@ -33,7 +33,8 @@ def snippet() -> str:
     text = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8")
     match = re.search(r"^## Neovim.*?^```lua\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert match is not None, "docs/editors.md: expected a block of Lua under Neovim"
-    return match[1]
+    assert "/path/to/sollens" in match[1]
+    return match[1].replace("/path/to/sollens", ROOT.as_posix())
 
 
 def test_the_documented_snippet_in_a_real_neovim(neovim: str, tmp_path: Path) -> None:
