@@ -157,6 +157,7 @@ async function measurements() {
   await vscode.command("sollens: Open Report");
   const frame = await vscode.webview("path.measured");
   assert.ok((await frame.locator("table.modules").innerText()).includes("12.0 ms"));
+  await vscode.command("Notifications: Clear All Notifications");
   await vscode.shot("13-measured");
   await vscode.command("View: Close All Editors");
 }

@@ -122,7 +122,9 @@ class Workbench {
     throw new Error(`${what}: not within ${limitMs / 1000} s`);
   }
 
-  shot(name) {
+  /** A picture, once what fades in has done so. */
+  async shot(name) {
+    await this.page.waitForTimeout(400);
     return this.page.screenshot({ path: path.join(this.shots, `${name}.png`) });
   }
 
