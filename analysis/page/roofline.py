@@ -19,10 +19,11 @@ from sollens.hardware.units import (
 )
 
 WIDTH, HEIGHT = 820, 440
-_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 28, 18, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 28, 18, 46
 # Dots nearer than this are drawn as one.
 _TOUCHING = 7.0
 _COLORS = 8
+_RATE = "FLOP/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,9 @@ def _grid(x: LogAxis, y: LogAxis) -> Iterator[str]:
     for value in y.decades():
         at = y.at(value)
         yield f'<path class="major" d="M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"/>'
-        yield _text("tick", _LEFT - 8, at + 4, "end", format_decade(value, "FLOP/s"))
+        yield _text("tick", _LEFT - 8, at + 4, "end", format_decade(value, _RATE).removesuffix(_RATE))
+    middle = (_TOP + HEIGHT - _BOTTOM) / 2
+    yield f'<text class="axis" transform="translate(16 {middle:.0f}) rotate(-90)" text-anchor="middle">{_RATE}</text>'
     yield _text("axis", (_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 8, "middle", "arithmetic intensity (FLOP/B)")
 
 
@@ -121,19 +124,21 @@ def _roof(roof: Roof, number: int, x: LogAxis, y: LogAxis) -> str:
         at = y.at(ceiling.peak)
         if ceiling.peak < top:
             parts.append(f'<path class="lower" d="M{x.at(ceiling.peak / roof.bandwidth):.1f} {at:.1f}H{x.end:.1f}"/>')
-        text = f"{ceiling.name} {format_rate(ceiling.peak, 'FLOP/s')}"
+        text = f"{ceiling.name} {format_rate(ceiling.peak, _RATE)}"
+        if number and ceiling.peak == top:
+            text = f"{roof.chip.name} · {text}"
         parts.append(f'<text x="{x.end - 6:.1f}" y="{at - 13:.1f}" text-anchor="end">{escape(text)}</text>')
-    # The slope's name lies along it, at a third of its visible part.
+    # The slope's name lies along it, in the middle of its visible part.
     begin = max(x.low, y.low / roof.bandwidth)
-    where = 10 ** (math.log10(begin) + (math.log10(ridge) - math.log10(begin)) / 3)
+    where = 10 ** (math.log10(begin) + (math.log10(ridge) - math.log10(begin)) / 2)
     at_x, at_y = x.at(where), y.at(where * roof.bandwidth)
     rise = (y.start - y.end) / math.log10(y.high / y.low)
     run = (x.end - x.start) / math.log10(x.high / x.low)
     angle = -math.degrees(math.atan2(rise, run))
     text = f"{memory_name(roof.chip)} {format_rate(roof.bandwidth, 'byte/s')}"
-    if number:
-        text = f"{roof.chip.name} · {text}"
-    parts.append(f'<text transform="translate({at_x:.1f} {at_y - 6:.1f}) rotate({angle:.1f})">{escape(text)}</text>')
+    place = f"translate({at_x:.1f} {at_y:.1f}) rotate({angle:.1f})"
+    # The other chips' below, so that theirs and the report's do not meet.
+    parts.append(f'<text transform="{place}" dy="{14 if number else -6}" text-anchor="middle">{escape(text)}</text>')
     hidden = "" if number == 0 else " hidden"
     return f'<g class="roof c{number % _COLORS}{hidden}" data-chip="{escape(roof.chip.id)}">{"".join(parts)}</g>'
 

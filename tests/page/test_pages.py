@@ -89,7 +89,7 @@ def ticks(text: str, anchor: str, unit: str) -> dict[float, float]:
 
 def test_a_dot_is_where_its_intensity_and_its_rate_are_on_the_labelled_axes() -> None:
     text = page(target())
-    across, up = ticks(text, "middle", ""), ticks(text, "end", "FLOP/s")
+    across, up = ticks(text, "middle", ""), ticks(text, "end", "")
     dots = circles(text)
     # The module: 2e9 FLOP over 1e9 byte in 300 µs.
     x, y = dots["1"]

@@ -63,6 +63,7 @@ class Editor:
         self.statuses: list[Any] = []
         self.published: list[t.PublishDiagnosticsParams] = []
         self.refreshes = 0
+        self.encoding = "utf-16"
         self.versions: dict[str, int] = {}
         self._news = asyncio.Event()
 
@@ -121,7 +122,7 @@ class Editor:
         opened = [t.WorkspaceFolder(uri=folder.as_uri(), name=folder.name) for folder in folders or [root]]
         for folder, settings in (configuration or {}).items():
             client.set_configuration({"sollens": settings}, scope_uri=folder.as_uri())
-        await client.initialize_session(
+        answer = await client.initialize_session(
             t.InitializeParams(
                 process_id=os.getpid(),
                 capabilities=capabilities or neovim(),
@@ -130,6 +131,8 @@ class Editor:
                 initialization_options=options,
             )
         )
+        encoding = answer.capabilities.position_encoding
+        editor.encoding = str(getattr(encoding, "value", encoding) or "utf-16")
         return editor
 
     @property

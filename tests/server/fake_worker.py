@@ -16,7 +16,7 @@ import threading
 import time
 from pathlib import Path
 
-_ROW = re.compile(r"#= (\S+) (\S+)(?: (\d+))?")
+_ROW = re.compile(r"#= (\d+(?:\.\d+)?(?:e-\d{1,2})?) (memory|vector|matmul:\w+)(?: (\d{1,4}))?")
 _PROBLEM = re.compile(r"#! (\S+) (.*)")
 _FINDING = re.compile(r"#\? (\S+) (\S+) (.*)")
 _WAIT = re.compile(r"fake: wait (\S+)")

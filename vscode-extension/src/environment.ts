@@ -8,7 +8,7 @@ import { locateServer, type NotInstalled, type ServerCommandLine } from "./locat
 import { isProblem, type Machine, type Problem, type Workspace } from "./paths";
 import { probe } from "./probe";
 import { SECTION } from "./protocol";
-import { initializationOptions, trustedText, type InitializationOptions } from "./settings";
+import { sectionForServer, trustedText, type InitializationOptions } from "./settings";
 
 /** Everything a start of the server needs. */
 export interface Launch {
@@ -56,14 +56,28 @@ export async function locate(log: vscode.LogOutputChannel): Promise<Launch | Pro
 }
 
 export function optionsFor(launch: Launch): InitializationOptions {
-  const section = vscode.workspace.getConfiguration().get<Record<string, unknown>>(SECTION) ?? {};
-  const paths = { interpreter: restricted("interpreter"), serverPath: restricted("server.path") };
-  return initializationOptions(vscode.workspace.isTrusted, launch.interpreter?.path, section, paths);
+  return { trusted: vscode.workspace.isTrusted, interpreter: launch.interpreter?.path ?? null, settings: sectionOfAll() };
+}
+
+/** The settings in force for the workspace as a whole; its interpreter is the launch's. */
+export function sectionOfAll(): Record<string, unknown> {
+  return sectionForServer(vscode.workspace.getConfiguration().get<Record<string, unknown>>(SECTION) ?? {}, "");
+}
+
+/** The settings in force for one folder, with the interpreter that is chosen there where that is another than the launch's. */
+export async function sectionOfFolder(folder: vscode.Uri, launch: Launch, log: vscode.LogOutputChannel): Promise<Record<string, unknown>> {
+  const section = vscode.workspace.getConfiguration(undefined, folder).get<Record<string, unknown>>(SECTION) ?? {};
+  const setting = restricted("interpreter", folder);
+  const sources = { setting, activeInterpreter: () => activeInterpreter(log, folder) };
+  const chosen = await chooseInterpreter(sources, machine, { trusted: vscode.workspace.isTrusted, folders: [folder.fsPath] });
+  // A setting that names nothing goes to the server as it is: it marks the files there.
+  const path = isInterpreter(chosen) ? chosen.path : setting;
+  return sectionForServer(section, path === launch.interpreter?.path ? "" : path);
 }
 
 /** A setting that an untrusted workspace has no say in. */
-function restricted(key: string): string {
-  return trustedText(vscode.workspace.getConfiguration(SECTION).inspect(key), vscode.workspace.isTrusted);
+function restricted(key: string, scope?: vscode.Uri): string {
+  return trustedText(vscode.workspace.getConfiguration(SECTION, scope).inspect(key), vscode.workspace.isTrusted);
 }
 
 /** The part of the Python extension's API that is used here (github.com/microsoft/vscode-python, api.ts). */
@@ -79,13 +93,13 @@ interface PythonApi {
 const PYTHON_EXTENSION = "ms-python.python";
 const PYTHON_API_TIMEOUT_MS = 10_000;
 
-async function activeInterpreter(log: vscode.LogOutputChannel): Promise<string | undefined> {
+async function activeInterpreter(log: vscode.LogOutputChannel, folder = vscode.workspace.workspaceFolders?.[0]?.uri): Promise<string | undefined> {
   const api = await pythonApi(log);
   if (api === undefined) {
     return undefined;
   }
   try {
-    const active = api.environments.getActiveEnvironmentPath(vscode.workspace.workspaceFolders?.[0]?.uri);
+    const active = api.environments.getActiveEnvironmentPath(folder);
     const resolved = await withinTime(api.environments.resolveEnvironment(active));
     return resolved?.executable.uri?.fsPath;
   } catch (error) {

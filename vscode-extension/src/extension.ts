@@ -4,8 +4,10 @@ import * as vscode from "vscode";
 import { watchPythonExtension } from "./environment";
 import { installIntoChosen } from "./install";
 import { Listings, type ListingKind } from "./listing";
+import { importMeasurements } from "./measurements";
 import { chooseHardware, chooseInterpreter, showMenu } from "./picks";
-import { tellProblem } from "./problems";
+import { Pages, type PageKind } from "./pages";
+import { Problems } from "./problems";
 import { SECTION, ServerCommand } from "./protocol";
 import { showStatus } from "./statusitem";
 import { Supervisor } from "./supervisor";
@@ -19,6 +21,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const server = new Supervisor(log);
   supervisor = server;
   const listings = new Listings(server);
+  const pages = new Pages(server);
   const reconsider = debounced(RECONSIDER_DELAY_MS, () => void server.reconsider());
 
   context.subscriptions.push(
@@ -26,7 +29,8 @@ export function activate(context: vscode.ExtensionContext): void {
     server,
     listings,
     showStatus(server),
-    server.onProblem((problem) => void tellProblem(problem, server, log)),
+    pages,
+    new Problems(server, log),
     vscode.workspace.onDidGrantWorkspaceTrust(() => void server.trustGranted()),
     vscode.workspace.onDidChangeWorkspaceFolders(reconsider),
     vscode.workspace.onDidChangeConfiguration((event) => {
@@ -34,7 +38,7 @@ export function activate(context: vscode.ExtensionContext): void {
         reconsider();
       }
     }),
-    ...commands(server, listings, log),
+    ...commands(server, listings, pages, log),
   );
   void watchPythonExtension(log, reconsider).then((subscription) => context.subscriptions.push(subscription));
   void server.start();
@@ -44,9 +48,10 @@ export function deactivate(): Promise<void> | undefined {
   return supervisor?.stop();
 }
 
-function commands(server: Supervisor, listings: Listings, log: vscode.LogOutputChannel): vscode.Disposable[] {
-  const show = (kind: ListingKind) => async (uri?: vscode.Uri) => listings.show(kind, uri ?? activePythonFile().uri);
-  const handlers: Record<string, (uri?: vscode.Uri) => Promise<unknown>> = {
+function commands(server: Supervisor, listings: Listings, pages: Pages, log: vscode.LogOutputChannel): vscode.Disposable[] {
+  const list = (kind: ListingKind) => async (of?: unknown) => listings.show(kind, uriOf(of));
+  const page = (kind: PageKind) => async (of?: unknown) => pages.show(kind, uriOf(of));
+  const handlers: Record<string, (of?: unknown) => Promise<unknown>> = {
     "sollens.analyse": async () => {
       const document = activePythonFile();
       if (document.isDirty) {
@@ -56,8 +61,11 @@ function commands(server: Supervisor, listings: Listings, log: vscode.LogOutputC
     },
     "sollens.chooseHardware": () => chooseHardware(server),
     "sollens.chooseInterpreter": () => chooseInterpreter(log),
-    "sollens.showIr": show("ir"),
-    "sollens.showEinsum": show("einsum"),
+    "sollens.openReport": page("report"),
+    "sollens.showEinsum": page("graph"),
+    "sollens.showEinsumText": list("einsum"),
+    "sollens.showIr": list("ir"),
+    "sollens.importMeasurements": importMeasurements,
     "sollens.clearCache": async () => {
       const answer = await server.execute(ServerCommand.clearCache);
       void vscode.window.showInformationMessage(typeof answer === "string" && answer !== "" ? answer : "sollens: the cache is empty.");
@@ -68,15 +76,23 @@ function commands(server: Supervisor, listings: Listings, log: vscode.LogOutputC
     "sollens.showMenu": () => showMenu(server),
   };
   return Object.entries(handlers).map(([name, handler]) =>
-    vscode.commands.registerCommand(name, async (uri?: vscode.Uri) => {
+    vscode.commands.registerCommand(name, async (of?: unknown) => {
       try {
-        await handler(uri);
+        await handler(of);
       } catch (error) {
         log.error(`${name}: ${String(error)}`);
         void vscode.window.showErrorMessage(`sollens: ${error instanceof Error ? error.message : String(error)}`);
       }
     }),
   );
+}
+
+/** The file that a command is about: a code lens gives its address, a menu a Uri, the palette nothing. */
+function uriOf(of: unknown): vscode.Uri {
+  if (of instanceof vscode.Uri) {
+    return of;
+  }
+  return typeof of === "string" ? vscode.Uri.parse(of, true) : activePythonFile().uri;
 }
 
 function activePythonFile(): vscode.TextDocument {

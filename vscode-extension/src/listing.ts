@@ -2,6 +2,7 @@
 
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { onAnalysed } from "./analysed";
 import { ServerCommand } from "./protocol";
 import type { Supervisor } from "./supervisor";
 
@@ -16,12 +17,11 @@ export class Listings implements vscode.TextDocumentContentProvider, vscode.Disp
   private readonly changes = new vscode.EventEmitter<vscode.Uri>();
   readonly onDidChange = this.changes.event;
   private readonly subscription: vscode.Disposable;
-  private wasBusy = false;
 
   constructor(private readonly supervisor: Supervisor) {
     this.subscription = vscode.Disposable.from(
       vscode.workspace.registerTextDocumentContentProvider(SCHEME, this),
-      supervisor.onDidChange(() => this.statusChanged()),
+      onAnalysed(supervisor, () => this.refresh()),
       this.changes,
     );
   }
@@ -49,12 +49,7 @@ export class Listings implements vscode.TextDocumentContentProvider, vscode.Disp
   }
 
   /** Open listings follow the analysis: they are fetched anew when one has finished. */
-  private statusChanged(): void {
-    const state = this.supervisor.status?.state;
-    const isBusy = state === "tracing" || state === "analysing";
-    if (this.wasBusy && !isBusy) {
-      vscode.workspace.textDocuments.filter((document) => document.uri.scheme === SCHEME).forEach((document) => this.changes.fire(document.uri));
-    }
-    this.wasBusy = isBusy;
+  private refresh(): void {
+    vscode.workspace.textDocuments.filter((document) => document.uri.scheme === SCHEME).forEach((document) => this.changes.fire(document.uri));
   }
 }

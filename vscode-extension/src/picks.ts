@@ -68,6 +68,8 @@ export async function showMenu(supervisor: Supervisor): Promise<void> {
     { label: "$(chip) Choose hardware", description: status?.hardwareName ?? "", command: "sollens.chooseHardware" },
     { label: "$(symbol-misc) Choose interpreter", description: status?.interpreter ?? "", command: "sollens.chooseInterpreter" },
     { label: "$(play) Analyse this file now", command: "sollens.analyse" },
+    { label: "$(graph-scatter) Open report with roofline chart", command: "sollens.openReport" },
+    { label: "$(type-hierarchy) Show einsum graph", command: "sollens.showEinsum" },
     { label: "$(debug-restart) Restart server", command: "sollens.restart" },
     { label: "$(output) Show output", command: "sollens.showOutput" },
   ];

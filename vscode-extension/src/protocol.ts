@@ -9,6 +9,8 @@ export const ServerCommand = {
   chooseHardware: "sollens.server.chooseHardware",
   ir: "sollens.server.ir",
   einsum: "sollens.server.einsum",
+  report: "sollens.server.report",
+  graph: "sollens.server.graph",
   clearCache: "sollens.server.clearCache",
 } as const;
 

@@ -5,7 +5,7 @@ import * as os from "node:os";
 import * as readline from "node:readline";
 import * as vscode from "vscode";
 import { CloseAction, ErrorAction, LanguageClient, State, type LanguageClientOptions, type StreamInfo } from "vscode-languageclient/node";
-import type { Launch } from "./environment";
+import { sectionOfAll, sectionOfFolder, type Launch } from "./environment";
 import { Notification, SECTION } from "./protocol";
 import type { InitializationOptions } from "./settings";
 
@@ -35,6 +35,14 @@ export class Session {
       synchronize: { configurationSection: SECTION },
       initializationOptions: options,
       outputChannel: log,
+      middleware: {
+        workspace: {
+          // Both send what is in force under trust, with the interpreter that was chosen, and for the folder that is asked about.
+          didChangeConfiguration: () => this.notify("workspace/didChangeConfiguration", { settings: { [SECTION]: sectionOfAll() } }),
+          configuration: ({ items }) =>
+            Promise.all(items.map(({ scopeUri }) => (scopeUri === undefined ? sectionOfAll() : sectionOfFolder(vscode.Uri.parse(scopeUri), launch, log)))),
+        },
+      },
       initializationFailedHandler: () => false,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),

@@ -38,18 +38,12 @@ export interface InitializationOptions {
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** The options for the server; `interpreter` and `server.path` in the settings are those in force under trust. */
-export function initializationOptions(
-  trusted: boolean,
-  interpreter: string | undefined,
-  section: Readonly<Record<string, unknown>>,
-  restricted: { readonly interpreter: string; readonly serverPath: string },
-): InitializationOptions {
+/**
+ * A section of settings as the server gets it. `interpreter` stands in for the editor's own setting, which may hold
+ * variables of the editor and, without trust, the workspace's wishes; where the server is, it knows itself.
+ */
+export function sectionForServer(section: Readonly<Record<string, unknown>>, interpreter: string): Record<string, unknown> {
   const copy = JSON.parse(JSON.stringify(section)) as Record<string, unknown>;
-  const server = typeof copy["server"] === "object" && copy["server"] !== null ? copy["server"] : {};
-  return {
-    trusted,
-    interpreter: interpreter ?? null,
-    settings: { ...copy, interpreter: restricted.interpreter, server: { ...server, path: restricted.serverPath } },
-  };
+  delete copy["server"];
+  return { ...copy, interpreter };
 }

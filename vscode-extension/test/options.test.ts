@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseHardware, parseStatus } from "../src/protocol";
-import { initializationOptions, targetOfChange, trustedText } from "../src/settings";
+import { sectionForServer, targetOfChange, trustedText } from "../src/settings";
 import { shortName, statusView } from "../src/statusview";
 
 const STATUS = { state: "idle", text: "", hardware: "h100-sxm", hardwareName: "H100 SXM", interpreter: "/py", uri: null };
@@ -21,14 +21,11 @@ test("a choice is written where the value in force is, else to the user's settin
   assert.equal(targetOfChange({ workspaceValue: "b" }, false), "user");
 });
 
-test("the options carry the whole section, with the two paths as trust allows", () => {
-  const section = { hardware: "l4", interpreter: "/ws/evil", inlayHints: { enabled: true }, server: { path: "/ws/evil", more: 1 } };
-  assert.deepEqual(initializationOptions(false, "/usr/bin/python3", section, { interpreter: "", serverPath: "" }), {
-    trusted: false,
-    interpreter: "/usr/bin/python3",
-    settings: { hardware: "l4", interpreter: "", inlayHints: { enabled: true }, server: { path: "", more: 1 } },
-  });
-  assert.equal(initializationOptions(true, undefined, {}, { interpreter: "", serverPath: "" }).interpreter, null);
+test("the server gets the section with the interpreter that was chosen, and no word on where it is itself", () => {
+  const section = { hardware: "l4", interpreter: "${workspaceFolder}/evil", inlayHints: { enabled: true }, server: { path: "/ws/evil" } };
+  assert.deepEqual(sectionForServer(section, ""), { hardware: "l4", interpreter: "", inlayHints: { enabled: true } });
+  assert.deepEqual(sectionForServer({}, "/py"), { interpreter: "/py" });
+  assert.equal(section.server.path, "/ws/evil");
 });
 
 test("a status of an unknown state is refused, missing fields are filled", () => {

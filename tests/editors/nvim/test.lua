@@ -125,6 +125,24 @@ local function a_person_at_work()
   say('text', table.concat(vim.api.nvim_buf_get_lines(0, 0, 4, false), '\n'))
   vim.cmd.close()
 
+  local opened
+  vim.ui.open = function(file) opened = file end
+  vim.cmd.SollensReport()
+  eventually('the report is opened', function() return opened end)
+  local page = table.concat(vim.fn.readfile(opened), '\n')
+  check('the report has a roofline', page:find('class="roofline"', 1, true) and page:find('NVIDIA L4', 1, true))
+  opened = nil
+  vim.cmd.SollensGraph()
+  eventually('the graph is opened', function() return opened end)
+  check('the graph has boxes', table.concat(vim.fn.readfile(opened), '\n'):find('class="node contraction"', 1, true))
+  vim.lsp.codelens.refresh({ bufnr = 0 })
+  local lens = eventually('a code lens', function() return vim.lsp.codelens.get(0)[1] end)
+  check('the lens tells the headroom: ' .. lens.command.title, lens.command.title:find('headroom by fusing', 1, true))
+  opened = nil
+  vim.api.nvim_win_set_cursor(0, { lens.range.start.line + 1, 0 })
+  vim.lsp.codelens.run()
+  eventually('the lens opens the report', function() return opened end)
+
   -- A file without shapes
   vim.cmd('edit! bare.py')
   vim.cmd.write()

@@ -56,6 +56,11 @@ async function missingServer() {
     await install(vscode, vscode.folder);
     await vscode.eventually("another folder is refused", async () => (await vscode.toasts()).includes("expected a checkout of sollens"));
     await vscode.shot("no-checkout");
+    fs.writeFileSync(path.join(vscode.home, "data/Machine/settings.json"), JSON.stringify({ "sollens.interpreter": python }));
+    await vscode.eventually("the server runs once another interpreter is chosen", async () => (await vscode.status()).text.includes("H100"));
+    await vscode.eventually("nothing says any more that it is missing", async () => (await vscode.toasts()) === "");
+    fs.writeFileSync(path.join(vscode.home, "data/Machine/settings.json"), JSON.stringify({ "sollens.interpreter": bare }));
+    await vscode.eventually("the missing server is said again", async () => (await vscode.toasts()).includes("expected the sollens server"));
     if (process.env.CHECKOUT !== undefined) {
       await install(vscode, process.env.CHECKOUT);
       await vscode.eventually("the server runs once installed", async () => (await vscode.status()).text.includes("H100"), 300_000);
@@ -70,12 +75,16 @@ async function missingServer() {
 
 async function install(vscode, folder) {
   await vscode.command("sollens: Install Server from a Checkout");
-  await vscode.page.waitForSelector(".quick-input-widget:visible >> text=choose your checkout");
-  await vscode.page.waitForTimeout(500);
-  await vscode.page.keyboard.press("Control+a");
-  await vscode.page.keyboard.type(folder, { delay: 5 });
-  await vscode.page.waitForTimeout(1000);
-  await vscode.page.keyboard.press("Enter");
+  const dialog = vscode.page.locator(".quick-input-widget", { hasText: "choose your checkout" });
+  await dialog.waitFor();
+  await dialog.locator("input").fill(folder);
+  // The dialog takes Enter once it has looked at the path.
+  await vscode.quietly("the folder is taken", async () => {
+    if (!(await dialog.isVisible())) return true;
+    await vscode.page.keyboard.press("Enter");
+    await vscode.page.waitForTimeout(1000);
+    return !(await dialog.isVisible());
+  });
 }
 
 let status = 1;

@@ -9,9 +9,12 @@ import { fileURLToPath } from "node:url";
 
 export const repository = fileURLToPath(new URL("../../..", import.meta.url));
 export const python = process.env.SOLLENS_PYTHON ?? path.join(repository, ".venv/bin/python");
-const codeServer = process.env.CODE_SERVER ?? path.join(os.tmpdir(), "sollens-code-server");
-const chromiumProgram = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const codeServer = process.env.CODE_SERVER ?? path.join(repository, ".build/editors/code-server");
+const chromiumProgram = process.env.CHROMIUM ?? ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((file) => fs.existsSync(file));
 const vsix = path.join(repository, "vscode-extension/sollens.vsix");
+
+/** How long anything may take: far longer than it does, for a machine that is busy with other tests. */
+const LIMIT_MS = 120_000;
 
 const SETTINGS = {
   "chat.commandCenter.enabled": false,
@@ -54,11 +57,12 @@ export async function open({ files, file, settings = {}, machine = {}, trust = t
       "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"],
   });
   const page = context.pages()[0];
+  page.setDefaultTimeout(LIMIT_MS);
   const payload = encodeURIComponent(JSON.stringify([["openFile", `vscode-remote://127.0.0.1:${server.port}${path.join(folder, file)}`]]));
   const openedAt = Date.now();
   await page.goto(`http://127.0.0.1:${server.port}/?folder=${folder}&payload=${payload}`);
-  await page.waitForSelector(".monaco-editor .view-lines .view-line", { timeout: 60_000 });
-  return new Workbench({ page, folder, home, shots, openedAt, close: () => context.close().finally(() => server.stop()) });
+  await page.waitForSelector(".monaco-editor .view-lines .view-line", { timeout: LIMIT_MS });
+  return new Workbench({ page, folder, home, shots, openedAt, server: server.pid, close: () => context.close().finally(() => server.stop()) });
 }
 
 async function startServer(home, data, trust) {
@@ -73,9 +77,9 @@ async function startServer(home, data, trust) {
   const args = [...base, "--host", "127.0.0.1", "--port", String(port), "--without-connection-token", ...(trust ? ["--disable-workspace-trust"] : [])];
   const child = spawn("node", args, { env, cwd: path.join(codeServer, "lib/vscode"), stdio: ["ignore", log, log], detached: true });
   const stop = () => process.kill(-child.pid, "SIGTERM");
-  for (let tries = 0; tries < 300; tries++) {
+  for (let tries = 0; tries < 1200; tries++) {
     const isUp = await fetch(`http://127.0.0.1:${port}/version`).then((answer) => answer.ok, () => false);
-    if (isUp) return { port, stop };
+    if (isUp) return { port, stop, pid: child.pid };
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   stop();
@@ -91,26 +95,36 @@ function freePort() {
   });
 }
 
+/** `text` as part of an expression, its spaces as the editor draws them. */
+function escaped(text) {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll(" ", "[ \u00a0]");
+}
+
 class Workbench {
   constructor(parts) {
     Object.assign(this, parts);
   }
 
   /** Waits until `probe` returns something true, prints it, and returns it. */
-  async eventually(what, probe, limitMs = 60_000) {
+  async eventually(what, probe, limitMs = LIMIT_MS) {
+    const value = await this.quietly(what, probe, limitMs);
+    console.log("ok  ", what, typeof value === "string" ? value : "");
+    return value;
+  }
+
+  async quietly(what, probe, limitMs = LIMIT_MS) {
     for (const start = Date.now(); Date.now() - start < limitMs; ) {
       const value = await probe();
-      if (value) {
-        console.log("ok  ", what, typeof value === "string" ? value : "");
-        return value;
-      }
+      if (value) return value;
       await this.page.waitForTimeout(20);
     }
     await this.shot("fail");
     throw new Error(`${what}: not within ${limitMs / 1000} s`);
   }
 
-  shot(name) {
+  /** A picture, once what fades in has done so. */
+  async shot(name) {
+    await this.page.waitForTimeout(400);
     return this.page.screenshot({ path: path.join(this.shots, `${name}.png`) });
   }
 
@@ -131,37 +145,89 @@ class Workbench {
   async command(title) {
     await this.page.keyboard.press("F1");
     await this.page.waitForSelector(".quick-input-widget:visible");
-    await this.page.waitForTimeout(300);
-    await this.page.keyboard.type(title, { delay: 10 });
-    await this.page.waitForSelector(`.quick-input-list .monaco-list-row >> text=${title.split(": ").at(-1)}`);
-    await this.page.waitForTimeout(300);
-    await this.page.keyboard.press("Enter");
+    await this.page.keyboard.type(title, { delay: 5 });
+    await this.choose(title);
+  }
+
+  /** Takes the entry with this label of the open quick pick. */
+  async choose(label) {
+    const rows = this.page.locator(".quick-input-list .monaco-list-row");
+    const row = rows.filter({ has: this.page.locator(".label-name", { hasText: new RegExp(`^${escaped(label)}$`) }) }).first();
+    await row.click();
+    // What the entry does may open another list.
+    await row.waitFor({ state: "hidden" });
   }
 
   async goTo(line, column = 1) {
     await this.page.keyboard.press("Control+g");
     await this.page.waitForSelector(".quick-input-widget:visible");
-    await this.page.keyboard.type(`${line}:${column}`, { delay: 20 });
+    await this.page.keyboard.type(`${line}:${column}`, { delay: 5 });
     await this.page.keyboard.press("Enter");
-    await this.page.waitForTimeout(200);
+    await this.quietly(`cursor at ${line}:${column}`, async () => (await this.place()).includes(`Ln ${line}, Col ${column}`));
   }
 
   /** Through the explorer: the search of "Go to File" needs ripgrep, which is not installed. */
   async openFile(name) {
     await this.page.locator(".explorer-viewlet .monaco-list-row", { hasText: name }).dblclick();
     await this.page.waitForSelector(`.tab.active >> text=${name}`);
-    await this.page.waitForTimeout(500);
+    await this.quietly(`text of ${name}`, async () => (await this.lines()).some((line) => line.trim() !== ""));
   }
 
-  save() {
-    return this.page.keyboard.press("Control+s");
+  /** Saves, and returns when the editor has. */
+  async save() {
+    await this.page.keyboard.press("Control+s");
+    await this.page.waitForSelector(".tab.active:not(.dirty)");
   }
 
-  async hover(text) {
-    await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().locator("span span").first().hover();
-    await this.page.waitForSelector(".monaco-hover:not(.hidden)", { timeout: 20_000 });
-    await this.page.waitForTimeout(500);
-    return this.page.locator(".monaco-hover:not(.hidden)").first().innerText();
+  /** The frame of the webview that holds `selector`, once it is there. */
+  async webview(selector) {
+    let found;
+    await this.quietly(`a webview with ${selector}`, async () => {
+      for (const frame of this.page.frames()) {
+        if (await frame.$(selector).catch(() => null)) found = frame;
+      }
+      return found;
+    });
+    return found;
+  }
+
+  /** The texts above lines, as code lenses show them. */
+  async lenses() {
+    return (await this.page.locator(".monaco-editor .codelens-decoration").allInnerTexts()).map((text) => text.replace(/\u00a0/g, " ").trim());
+  }
+
+  /** The hover of the first line in view that holds `text`, once it holds `expected`. */
+  hover(text, expected) {
+    return this.hoverOver(this.page.locator(".monaco-editor .view-line", { hasText: text }).first().locator("span span").first(), expected);
+  }
+
+  /** The hover of what `there` finds, once it holds `expected`. */
+  async hoverOver(there, expected) {
+    const shown = this.page.locator(".monaco-hover:not(.hidden)");
+    for (const start = Date.now(); Date.now() - start < LIMIT_MS; ) {
+      // Moved anew each time: a hover that came before the result was there does not change under a still pointer.
+      await this.leave();
+      await there.hover({ timeout: 5000 }).catch(() => undefined);
+      for (let tries = 0; tries < 50; tries++) {
+        const found = (await shown.allInnerTexts()).join("\n").replace(/\u00a0/g, " ");
+        if (found.includes(expected)) return found;
+        await this.page.waitForTimeout(100);
+      }
+    }
+    await this.shot("fail");
+    throw new Error(`hover: expected “${expected}”, found: ${await shown.allInnerTexts()}`);
+  }
+
+  /** Takes the pointer away, and with it every hover. */
+  async leave() {
+    await this.page.keyboard.press("Escape");
+    await this.page.mouse.move(640, 600);
+    await this.page.locator(".monaco-hover:not(.hidden)").first().waitFor({ state: "hidden" });
+  }
+
+  /** "Ln 8, Col 32" */
+  async place() {
+    return (await this.page.locator('.statusbar-item[id="status.editor.selection"]').innerText().catch(() => "")).replace(/\u00a0/g, " ");
   }
 
   async status() {
@@ -171,6 +237,26 @@ class Workbench {
       text: (await item.innerText()).replace(/\u00a0/g, " ").trim(),
       tooltip: (await item.locator("a").first().getAttribute("aria-label")) ?? "",
     };
+  }
+
+  /** What a click on a hover's link or a webview's row leads to. */
+  async activeTab() {
+    return (await this.page.locator(".editor-group-container.active .tab.active").first().innerText()).trim();
+  }
+
+  /** The processes below VS Code's server whose command line holds `text`. */
+  processes(text) {
+    const all = fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name)).map(Number);
+    const read = (pid, name) => {
+      try {
+        return fs.readFileSync(`/proc/${pid}/${name}`, "utf8");
+      } catch {
+        return "";
+      }
+    };
+    const parents = new Map(all.map((pid) => [pid, Number(read(pid, "stat").replace(/^.*\) \S /s, "").split(" ")[0])]));
+    const isBelow = (pid) => pid === this.server || (parents.has(pid) && isBelow(parents.get(pid)));
+    return all.filter((pid) => read(pid, "cmdline").replaceAll("\0", " ").includes(text) && isBelow(pid));
   }
 
   async toasts() {
