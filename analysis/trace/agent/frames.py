@@ -54,7 +54,7 @@ class Frames:
         return not any(name.startswith(root) for root in self._libraries)
 
     def span(self, below: CodeType | None = None) -> int:
-        """Index of the span of the innermost user frame above the caller, or -1 (also where it is not under `below`)."""
+        """Index of the span of the innermost user frame above the caller; -1 if none, or none under `below`."""
         frame: FrameType | None = sys._getframe(2)
         key: list[Any] = []
         found: list[tuple[CodeType, int]] = []

@@ -82,7 +82,7 @@ class Functions(TorchFunctionMode):
 
     def _handler(self, func: Any) -> Handler | None:
         handler = self.handlers.get(func)
-        if handler is None and torch._C._functorch.peek_interpreter_stack() is None:
+        if handler is None and torch._C._functorch.peek_interpreter_stack() is None:  # pyright: ignore[reportAttributeAccessIssue]
             handler = self._whole.get(func)
         return handler
 

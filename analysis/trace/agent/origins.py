@@ -34,7 +34,7 @@ class Origins:
 
     def made(self, place: Place) -> None:
         """The operator recorded now is of `place`; so is the node made last, unless one came before it."""
-        self._places.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)
+        self._places.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)  # pyright: ignore[reportAttributeAccessIssue]
 
     def place(self, node: Any, frames: Frames, module: int) -> Place:
         """Of an operator that runs while `node` is evaluated: the user's own line when it is the user's code
