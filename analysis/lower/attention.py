@@ -54,10 +54,21 @@ def _shared(name: str, wanted: int, extent: int) -> Affine:
     return Affine() if extent == 1 else dim(name) // (wanted // extent)
 
 
-def attend(b: Builder, call: OpCall, q: Value, k: Value, v: Value, options: dict[str, Any]) -> tuple[Value, ...]:
-    """The output, the natural logarithm of the sum of exponentials of each row, and the probabilities."""
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The unnormalised probabilities of every row, with what was folded along it."""
+
+    shape: Attention
+    powers: Value
+    total: Value
+    divisor: Value  # `total`, but 1 where the mask empties the row
+    largest: Value
+    scale: float
+
+
+def weigh(b: Builder, q: Value, k: Value, batch: Dims, options: dict[str, Any]) -> Weights:
+    """Scores, masked, as exponentials below each row's maximum."""
     rows, keys, dtype = q.shape[-2], k.shape[-2], q.dtype
-    batch = dims_of(call.out_shape[:-2], "b")
     a = Attention(
         batch, ("i", rows), ("j", keys), options.get("mask"), options.get("causal", False), options.get("dropout", 0.0)
     )
@@ -85,9 +96,16 @@ def attend(b: Builder, call: OpCall, q: Value, k: Value, v: Value, options: dict
     powers = b.statement("powers", a.score_dims, apply("exp", difference), dtype)
     total = _folded(b, "row_sum", "sum", powers, a)
     divisor = total if empty is None else pointwise(b, "row_sum", wide, total.shape, "where", empty, 1.0, total)
-    factor = powers
+    return Weights(a, powers, total, divisor, largest, scale)
+
+
+def attend(b: Builder, call: OpCall, q: Value, k: Value, v: Value, options: dict[str, Any]) -> tuple[Value, ...]:
+    """The output, the natural logarithm of the sum of exponentials of each row, and the probabilities."""
+    weights = weigh(b, q, k, dims_of(call.out_shape[:-2], "b"), options)
+    a, factor, divisor = weights.shape, weights.powers, weights.divisor
+    largest, total, wide = weights.largest, weights.total, accumulator(q.dtype)
     if a.dropout > 0:
-        factor = _dropped(b, powers, a.dropout)
+        factor = _dropped(b, factor, a.dropout)
         divisor = scaled(b, divisor, 1 - a.dropout)
     out_dims = [*a.batch, a.row, ("e", v.shape[-1])]
     o = contraction(b, "attended", out_dims, [a.key], factor[_names(a.score_dims)], a.read(v, "j", "e"), wide)
@@ -96,7 +114,7 @@ def attend(b: Builder, call: OpCall, q: Value, k: Value, v: Value, options: dict
     log_sum = apply("add", largest[_names(a.row_dims)], apply("log", total[_names(a.row_dims)]))
     lse = b.statement("logsumexp", a.row_dims, log_sum, wide)
     share = apply("div", factor[_names(a.score_dims)], divisor[_names(a.row_dims)])
-    return y, lse, b.statement("probabilities", a.score_dims, share, dtype)
+    return y, lse, b.statement("probabilities", a.score_dims, share, q.dtype)
 
 
 def _names(dims: Sequence[tuple[str, int]]) -> tuple[str, ...]:
@@ -155,3 +173,33 @@ def attention(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
         known = next((x for x in (lse, probabilities) if (x.dtype, x.shape) == spec), None)
         saved.append(known if known is not None else filled(b, "saved", *spec) if spec else None)
     return (y, *saved)
+
+
+@rule("aten._scaled_dot_product_flash_attention_for_cpu_backward")
+def attention_backward(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
+    """`(grad, q, k, v, out, logsumexp, dropout, causal, *, attn_mask, scale)` -> gradients of q, k and v.
+
+    With p the probabilities: `dv = p^T g`, `ds = p * (g v^T - rowsum(g out))`, `dq = scale ds k`, `dk = scale ds^T q`.
+    The scores are the forward's own statements, so what a kernel recomputes is counted once; each row's divisor meets
+    the gradient, not the scores.
+    """
+    grad, q, k, v, out = call.args[:5]
+    if call.args[6]:
+        raise NotImplementedError("the gradient of attention with dropout")
+    options = {"mask": call.kwargs.get("attn_mask"), "causal": call.args[7], "scale": call.kwargs.get("scale")}
+    weights = weigh(b, q, k, dims_of(q.shape[:-2], "b"), options)
+    a, powers, wide = weights.shape, weights.powers, accumulator(q.dtype)
+    batch, row, key, channel, width = a.batch, a.row, a.key, ("e", v.shape[-1]), ("d", q.shape[-1])
+    lead = _names(batch)
+    share = apply("div", grad[(*lead, "i", "e")], weights.divisor[(*lead, "i")])
+    g = b.statement("grad_each", [*batch, row, channel], share, wide)
+    element = powers[(*lead, "i", "j")]
+    of_v = contraction(b, "grad_v", [*batch, key, channel], [row], element, g[(*lead, "i", "e")], v.dtype)
+    reach = contraction(b, "grad_weights", a.score_dims, [channel], g[(*lead, "i", "e")], v[(*lead, "j", "e")], wide)
+    mean = contraction(b, "row_mean", a.row_dims, [channel], g[(*lead, "i", "e")], out[(*lead, "i", "e")], wide)
+    difference = apply("sub", reach[(*lead, "i", "j")], mean[(*lead, "i")])
+    of_s = b.statement("grad_scores", a.score_dims, apply("mul", element, difference), wide)
+    slope = of_s[(*lead, "i", "j")]
+    of_q = contraction(b, "grad_q", [*batch, row, width], [key], slope, k[(*lead, "j", "d")], q.dtype)
+    of_k = contraction(b, "grad_k", [*batch, key, width], [row], slope, q[(*lead, "i", "d")], k.dtype)
+    return scaled(b, of_q, weights.scale), scaled(b, of_k, weights.scale), of_v

@@ -167,6 +167,16 @@ def adaptive_avg_pool(b: Builder, call: OpCall) -> Value:
     return _mean(b, call, x, axes, _divisor(b, axes, lengths))
 
 
+def window_divisor(
+    b: Builder, names: Sequence[str], outs: Sequence[int], sizes: Sequence[int], kernels: Sequence[int],
+    strides: Sequence[int], pads: Sequence[int], counted: Sequence[int],
+) -> Value | int:  # fmt: skip
+    """Elements of each window of fixed size, `counted` ones of the padding among them: a number, or a small tensor."""
+    columns = zip(names, outs, sizes, kernels, strides, pads, strict=True)
+    axes = [Axis(n, out, size, k, dim(n) * s - p, 1) for n, out, size, k, s, p in columns]
+    return _divisor(b, axes, [_clipped_length(a, p) for a, p in zip(axes, counted, strict=True)])
+
+
 def _mean(b: Builder, call: OpCall, x: Value, axes: Sequence[Axis], divisor: Value | int) -> Value:
     total = _pool(b, "window_sum", "sum", x, axes, accumulator(call.out_dtype))
     if divisor == 1:

@@ -24,6 +24,7 @@ _FAMILIES = (
     "elementwise", "activations", "arithmetic", "views", "movement", "padding", "creation", "reductions", "scans",
     "contractions", "distances", "convolution", "pooling", "normalization", "softmax", "attention", "losses", "cells",
     "recurrent", "indexing", "scatter", "sorting", "resampling", "library", "patches", "sampling", "backward",
+    "backward_rows", "backward_views", "backward_windows",
     "jax_elementwise", "jax_movement", "jax_contractions", "jax_windows", "jax_reductions", "jax_indexing",
     "jax_scatter", "jax_slicing", "jax_control", "jax_library",
 )  # fmt: skip

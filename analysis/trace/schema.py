@@ -87,6 +87,8 @@ class Op:
     blocks: list[Block] = field(default_factory=list[Block])
     # The number (`numbered`) of the first operator of the source-level operator that this one is a part of.
     group: int = -1
+    # Of a backward pass; span and module are then those of the operator whose gradient it computes.
+    backward: bool = False
 
 
 @dataclass

@@ -61,7 +61,7 @@ def assemble(run: Run, outputs: Any) -> dict[str, Any]:
         "setup": setup,
         "line": run.line,
         "forward_line": run.forward_line,
-        "settings": settings(),
+        "settings": settings() | ({} if run.gradients_of is None else {"gradients_of": run.gradients_of}),
         "assumptions": list(run.assumptions),
         "versions": {"torch": torch.__version__, "python": platform.python_version()},
         "schema": 1,

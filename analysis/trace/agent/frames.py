@@ -53,8 +53,8 @@ class Frames:
             return False
         return not any(name.startswith(root) for root in self._libraries)
 
-    def span(self) -> int:
-        """Index of the span of the innermost user frame above the caller, or -1."""
+    def span(self, below: CodeType | None = None) -> int:
+        """Index of the span of the innermost user frame above the caller; -1 if none, or none under `below`."""
         frame: FrameType | None = sys._getframe(2)
         key: list[Any] = []
         found: list[tuple[CodeType, int]] = []
@@ -68,6 +68,8 @@ class Frames:
                 key.append(code)
                 key.append(frame.f_lasti)
                 found.append((code, frame.f_lasti))
+            elif code is below and not found:
+                return -1
             frame = frame.f_back
         if not found:
             return -1

@@ -15,6 +15,7 @@ from .patches import note
 from .recorder import DataDependent, Recorder
 from .shapes import by_rule, key_of, recall, remember
 from .tensors import META, Info, no_modes
+from .training import attention
 
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 _SDPA_DEFAULTS = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
@@ -28,7 +29,7 @@ Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 class Functions(TorchFunctionMode):
     """Sees every call of torch's Python API."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, *, train: bool = False) -> None:
         super().__init__()
         self.recorder = recorder
         self._depth = 0
@@ -36,7 +37,7 @@ class Functions(TorchFunctionMode):
         _install()
         self._autocast = Autocast()
         t = torch.Tensor
-        self.handlers: dict[Any, Handler] = {
+        whole: dict[Any, Handler] = {
             _linear: self._linear,
             torch.matmul: self._matmul,
             t.matmul: self._matmul,
@@ -48,6 +49,10 @@ class Functions(TorchFunctionMode):
             torch._VF.gru: lambda a, k: self._recurrent("gru", torch._VF.gru, a, k),
             torch._VF.rnn_tanh: lambda a, k: self._recurrent("rnn_tanh", torch._VF.rnn_tanh, a, k),
             torch._VF.rnn_relu: lambda a, k: self._recurrent("rnn_relu", torch._VF.rnn_relu, a, k),
+        }
+        # Autograd must see inside what it differentiates.
+        self._whole = {_attention: self._trained_attention} if train else whole
+        self.handlers: dict[Any, Handler] = {
             t.to: self._to,
             t.cuda: lambda a, k: self._moved(a[0]),
             t.cpu: lambda a, k: a[0],
@@ -64,7 +69,7 @@ class Functions(TorchFunctionMode):
         if kwargs and kwargs.get("device") is not None and self._is_accelerator(kwargs["device"]):
             kwargs = {**kwargs, "device": _CPU}
             self._moved(None)
-        handler = self.handlers.get(func)
+        handler = self._handler(func)
         self._depth += 1
         try:
             if not self.recorder.paused:
@@ -75,9 +80,15 @@ class Functions(TorchFunctionMode):
         finally:
             self._depth -= 1
 
+    def _handler(self, func: Any) -> Handler | None:
+        handler = self.handlers.get(func)
+        if handler is None and torch._C._functorch.peek_interpreter_stack() is None:  # pyright: ignore[reportAttributeAccessIssue]
+            handler = self._whole.get(func)
+        return handler
+
     def nested(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A call from inside one of torch's own functions, where the mode is not active."""
-        handler = self.handlers.get(func)
+        handler = self._handler(func)
         if (
             handler is None
             or self._depth == 0
@@ -140,6 +151,9 @@ class Functions(TorchFunctionMode):
         if not options["enable_gqa"]:
             options.pop("enable_gqa")
         return self.whole("scaled_dot_product_attention", [q, k, v, *rest], lambda: _attention(q, k, v, **options))
+
+    def _trained_attention(self, args: Any, kwargs: Any) -> Any:
+        return attention(*_bind(_SDPA, _SDPA_DEFAULTS, args, kwargs))
 
     def _recurrent(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         if kwargs or len(args) != 9:

@@ -153,6 +153,7 @@ class RealRun(Run):
         super().__init__(request)
         self.trace = trace
         self.seed = seed
+        self.gradients_of = trace["settings"].get("gradients_of")
         self.values = Values(seed)
         self.signed, self.double = signed, double
         bounds = index_bounds(trace)
@@ -182,7 +183,7 @@ class RealRun(Run):
         self._seed()
         with torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(follower)
-            stack.enter_context(RealFunctions(follower))
+            stack.enter_context(RealFunctions(follower, train=self.train))
             module = load(
                 self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree")
             )
@@ -213,17 +214,25 @@ class RealRun(Run):
 
     def _called(self, call: Any, model: Any, args: Any, kwargs: Any) -> Any:
         if not self.double:
-            return call(*args, **kwargs)
+            return super()._called(call, model, args, kwargs)
         with no_modes():
             if model is not None:
                 model.double()
-            args, kwargs = (_each(v, lambda t: t.double() if t.is_floating_point() else t) for v in (args, kwargs))
+            wide = {id(t): t.double() for _, _, t in self.named if t.is_floating_point()}
+            args, kwargs = (_each(v, lambda t: wide.get(id(t), t)) for v in (args, kwargs))
+            self.named = [(k, n, wide.get(id(t), t) if k == "input" else t) for k, n, t in self.named]
         default = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
-            return call(*args, **kwargs)
+            return super()._called(call, model, args, kwargs)
         finally:
             torch.set_default_dtype(default)
+
+    def upstream(self, output: torch.Tensor, name: str) -> torch.Tensor:
+        """Seeded values, drawn in the trace's dtype."""
+        dtype = next((BY_NAME[t["dtype"]] for t in self.trace["tensors"] if t.get("name") == name), output.dtype)
+        with no_modes():
+            return self.values.tensor(output.shape, dtype).to(output.dtype)
 
     def _ready(self, model: torch.nn.Module) -> torch.nn.Module:
         model = super()._ready(model)

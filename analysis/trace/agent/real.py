@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .functions import Functions
+from .origins import Leaves, Origins
 from .pack import Pack
 from .recorder import Rule
 from .tensors import no_modes
@@ -51,6 +52,9 @@ class Follower(TorchDispatchMode):
         self._made: set[int] = set()
         self._table = {t["id"]: t for t in trace["tensors"]}
         self._rules: dict[Any, Rule] = {}
+        self.origins: Origins | None = None
+        self.leaves = Leaves()
+        self.differentiated = False
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -81,6 +85,15 @@ class Follower(TorchDispatchMode):
             return result
         if self.paused:
             return func(*args, **kwargs)
+        if self.origins is not None and (node := torch._C._current_autograd_node()) is not None:
+            self.differentiated = True
+            if self.leaves.note(node):
+                stored, copied = self.leaves.stored(rule.name, args)
+                if stored is not None:
+                    return stored
+                if copied:
+                    clone = torch.ops.aten.clone.default
+                    return self.follow("aten.clone.default", args[:1], {}, lambda: clone(args[0]))
         if rule.transparent and any(True for _ in real_tensors((args, kwargs))):
             return args[0] if rule.lifts else func(*args, **kwargs)
         return self.follow(rule.target, args, kwargs, lambda: func(*args, **kwargs), bool(rule.writes))
@@ -156,13 +169,13 @@ class Follower(TorchDispatchMode):
 class RealFunctions(Functions):
     """The trace's function mode on real tensors."""
 
-    def __init__(self, follower: Follower) -> None:
-        super().__init__(follower)  # pyright: ignore[reportArgumentType]
+    def __init__(self, follower: Follower, *, train: bool = False) -> None:
+        super().__init__(follower, train=train)  # pyright: ignore[reportArgumentType]
         self.follower = follower
 
     def nested(self, func: Any, args: Any, kwargs: Any) -> Any:
         """As the trace's, of real tensors too."""
-        handler = self.handlers.get(func)
+        handler = self._handler(func)
         if handler is None or self._depth == 0 or self.follower.paused:
             return func(*args, **kwargs)
         return handler(*self._autocast.cast(func, args, kwargs))

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .dtypes import SHORT, short_name
 from .fallback import by_fake_tensors, is_unknown_shape_error
 from .frames import Frames
+from .origins import Leaves, Origins
 from .problems import DataDependent, TooManyOperators
 from .shadow import Shadows
 from .shapes import by_rule, in_place_known, key_of, recall, remember, remember_in_place
@@ -95,6 +96,10 @@ class Recorder(TorchDispatchMode):
         self.module = -1
         self.outputs: list[Info] = []
         self._rules: dict[Any, Rule] = {}
+        # Set where gradients are recorded (`mode=train`).
+        self.origins: Origins | None = None
+        self.leaves = Leaves()
+        self.differentiated = False
 
     def begin_forward(self) -> None:
         """What follows is the program."""
@@ -114,12 +119,25 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        rule = self._rule(func)
+        if self.paused:
+            return self._execute(rule, func, args, self._on_meta(rule, kwargs, bool(args)))
+        if self.origins is not None and (node := torch._C._current_autograd_node()) is not None:
+            self.differentiated = True
+            if self.leaves.note(node):
+                stored, copied = self.leaves.stored(rule.name, args)
+                if stored is not None:
+                    return stored
+                if copied:
+                    func, args, kwargs = torch.ops.aten.clone.default, args[:1], {}
+                    rule = self._rule(func)
+        return self._call(rule, func, args, kwargs)
+
+    def _rule(self, func: Any) -> Rule:
         rule = self._rules.get(func)
         if rule is None:
             rule = self._rules[func] = Rule(func)
-        if self.paused:
-            return self._execute(rule, func, args, self._on_meta(rule, kwargs, bool(args)))
-        return self._call(rule, func, args, kwargs)
+        return rule
 
     def _call(self, rule: Rule, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if rule.undefined and not self.in_forward:
@@ -205,8 +223,14 @@ class Recorder(TorchDispatchMode):
             return  # construction matters only where it makes known values
         record: dict[str, Any] = {"target": target, "args": args, "kwargs": kwargs, "outputs": out}
         if self.in_forward:
-            record["span"] = self.frames.span()
-            record["module"] = self.module
+            node = torch._C._current_autograd_node() if self.origins is not None else None
+            if self.origins is None or node is None:
+                record["span"], record["module"] = self.frames.span(), self.module
+            else:
+                record["span"], record["module"] = self.origins.place(node, self.frames, self.module)
+                record["backward"] = True
+            if self.origins is not None:
+                self.origins.made((record["span"], record["module"]))
             if not written and outputs:
                 storages = {i.store for i in inputs}
                 if all(o.store in storages for o in outputs):

@@ -20,11 +20,14 @@ from .configurations import SMALLER
 from .dtypes import BY_NAME
 from .frames import Frames
 from .functions import Functions
+from .gradients import NeedsInputGradients, call_and_differentiate
 from .loading import class_lines, load
 from .modules import Modules
+from .origins import Origins
 from .pretrained import watch_imports
 from .problems import Unusable, problem_of
 from .recorder import Recorder
+from .tensors import META, no_modes
 
 
 class Run:
@@ -43,11 +46,19 @@ class Run:
         self._since = time.perf_counter()
         self.line = 0
         self.forward_line = 0
+        self.train = self.target.get("mode") == "train"
+        # (kind, name, tensor) of parameters and inputs.
+        self.named: list[tuple[str, str, torch.Tensor]] = []
+        # Which of them require a gradient: known from a trace, else found.
+        self.gradients_of: list[str] | None = None
+        self.by_inputs = self.target.get("gradients_of") == "inputs"
 
     def reply(self) -> dict[str, Any]:
         """`{"ok": true, "trace": ...}` or `{"ok": false, "problems": [...]}`."""
         try:
             trace = self._trace()
+        except NeedsInputGradients:
+            return type(self)({**self.request, "target": {**self.target, "gradients_of": "inputs"}}).reply()
         except BaseException as error:
             return {"ok": False, "problems": [problem_of(error, self.stage, self.frames)], "stage_s": self.stage_s}
         return {"ok": True, "trace": trace, "stage_s": self.stage_s}
@@ -74,7 +85,7 @@ class Run:
         self._seed()
         with torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(self.recorder)
-            stack.enter_context(Functions(self.recorder))
+            stack.enter_context(Functions(self.recorder, train=self.train))
             module = load(
                 self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree")
             )
@@ -82,12 +93,25 @@ class Run:
             self._name(model, call, args, kwargs)
             self._enter("forward")
             self.recorder.begin_forward()
-            outputs = call(*args, **kwargs)
+            outputs = self._called(call, model, args, kwargs)
             encoded = self.recorder.encode_tree(outputs)
         self._enter("assemble")
         trace = assemble(self, encoded)
         self._enter("done")
         return trace
+
+    def _called(self, call: Any, model: torch.nn.Module | None, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not self.train:
+            return call(*args, **kwargs)
+        self.recorder.origins = Origins()
+        return call_and_differentiate(self, call, model, args, kwargs)
+
+    def upstream(self, output: torch.Tensor, name: str) -> torch.Tensor:
+        """The gradient that comes to an output from outside: an input of the program."""
+        with no_modes():
+            tensor = torch.empty(output.shape, dtype=output.dtype, device=META)
+        self.recorder.tensors.mark(tensor, "input", name)
+        return tensor
 
     def _build(self, module: types.ModuleType) -> tuple[Any, torch.nn.Module | None, list[Any], dict[str, Any]]:
         kind = self.target.get("kind", "kernelbench")
@@ -156,7 +180,7 @@ class Run:
         )
 
     def _ready(self, model: torch.nn.Module) -> torch.nn.Module:
-        return model.train() if self.target.get("mode") == "train" else model.eval()
+        return model.train() if self.train else model.eval()
 
     def _inputs(self, call: Any, model: torch.nn.Module | None) -> tuple[list[Any], dict[str, Any]]:
         specs = self.target.get("inputs") or []
@@ -187,10 +211,12 @@ class Run:
 
     def _name(self, model: torch.nn.Module | None, call: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         tensors = self.recorder.tensors
+        self.named.clear()
         if model is not None:
             self.modules.name_all(model)
             for name, parameter in model.named_parameters():
                 tensors.mark(parameter, "parameter", name)
+                self.named.append(("parameter", name, parameter))
             for name, buffer in model.named_buffers():
                 tensors.mark(buffer, "buffer", name)
         names = list(_parameters(model if model is not None else call).items())
@@ -206,6 +232,8 @@ class Run:
     def _mark_inputs(self, value: Any, name: str) -> None:
         if isinstance(value, torch.Tensor):
             self.recorder.tensors.mark(value, "input", name)
+            if not any(value is one for _, _, one in self.named):
+                self.named.append(("input", name, value))
         elif isinstance(value, (list, tuple)):
             for i, item in enumerate(value):
                 self._mark_inputs(item, f"{name}[{i}]")
