@@ -15,6 +15,8 @@ from .pack import Pack
 from .recorder import Rule
 from .tensors import no_modes
 
+_INITIALISERS = {f"aten.{name}.default" for name in ("uniform_", "normal_", "zero_", "fill_")}
+
 
 class Marks:
     """Takes the place of the trace's tensor table while the target is built: who is called what."""
@@ -112,6 +114,8 @@ class Follower(TorchDispatchMode):
         if self.diverged:
             return result
         if op is None or op["target"] != target:
+            if target in _INITIALISERS and args and isinstance(args[0], torch.nn.Parameter):
+                return result  # of a module that the forward makes: the trace skips it
             self.diverged = f"operator {self.position} is {target}, the trace has {op['target'] if op else 'none'}"
             return result
         if not op.get("view"):
