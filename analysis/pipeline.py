@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -27,8 +26,9 @@ from sollens.analysis.source.dependencies import closure
 from sollens.analysis.source.discover import discover
 from sollens.analysis.source.model import Target
 from sollens.analysis.source.text import UnreadableSource, decode
+from sollens.analysis.stages import Clock as _Clock
 from sollens.analysis.tracing import Agents, Traced, TraceFailed
-from sollens.analysis.translating import UNTRACEABLE, Translated, Translator, Where, judged
+from sollens.analysis.translating import UNTRACEABLE, Completed, Translated, Translator, Where, judged, with_operators
 from sollens.hardware import catalog
 
 if TYPE_CHECKING:
@@ -83,24 +83,6 @@ def with_text(request: Request) -> Request:
 
 class Cancelled(Exception):
     """The request was cancelled."""
-
-
-@dataclass
-class _Clock:
-    """Seconds by stage."""
-
-    stage_s: dict[str, float] = field(default_factory=dict[str, float])
-
-    @contextmanager
-    def stage(self, name: str) -> Generator[None, None, None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add(name, time.perf_counter() - start)
-
-    def add(self, name: str, seconds: float) -> None:
-        self.stage_s[name] = self.stage_s.get(name, 0.0) + seconds
 
 
 class _Manifest(msgspec.Struct):
@@ -189,6 +171,7 @@ class _Run:
         self.source = _Clock()
         self.text = ""
         self.found: tuple[Target, ...] = ()
+        self.operators: Completed | None = None
         self.await_verdicts = True
 
     def report(self) -> FileReport:
@@ -220,7 +203,8 @@ class _Run:
         except TraceFailed as failure:
             self.check()
             return Validation(reason=str(failure))
-        return self.cached_verdict(traced.entry) or self.validate(target, traced, self.lower(traced, clock))
+        traced, lowered = self.completed(target, traced, self.lower(traced, clock), clock)
+        return self.cached_verdict(traced.entry) or self.validate(target, traced, lowered)
 
     def lowered(self) -> tuple[list[Lowered], list[Problem]]:
         programs: list[Lowered] = []
@@ -230,7 +214,8 @@ class _Run:
                 if target.frontend == "llm":
                     programs.append(self.translate(target, clock).lowered)
                 else:
-                    programs.append(self.lower(self.trace(target, self.locate(target), clock), clock))
+                    traced = self.trace(target, self.locate(target), clock)
+                    programs.append(self.completed(target, traced, self.lower(traced, clock), clock)[1])
             except TraceFailed as failure:
                 self.check()
                 self.problems += [_located(p, self.path, target) for p in failure.problems]
@@ -288,6 +273,35 @@ class _Run:
             self.problems += [_located(p, self.path, target) for p in told]
             return report
 
+    def completed(self, target: Target, traced: Traced, lowered: Lowered, clock: _Clock) -> tuple[Traced, Lowered]:
+        """The program with a model's programs in place of operators that nobody knows, where that is allowed.
+
+        Another program needs another place in the cache; transcripts have theirs, so this one has none.
+        """
+        self.operators = None
+        if self.request.llm is None or not lowered.partial:
+            return traced, lowered
+        self.enter("translate", target.name)
+        try:
+            with clock.stage("translate"):
+                found = self.operators = self.pipeline.translator.complete(
+                    self.request.llm, target, traced.trace, lowered, self.where(), self.pipeline.agents, self.cancel,
+                    lambda told: self.progress("translate", told),
+                )  # fmt: skip
+        except TraceFailed as failure:
+            self.check()
+            self.problems += failure.problems
+            return traced, lowered
+        self.check()
+        return (Traced(traced.trace), found.lowered) if found.replacements else (traced, lowered)
+
+    def where(self) -> Where:
+        """What a translation depends on besides the target."""
+        return Where(
+            path=self.path, text=self.text, root=self.root, interpreter=self.request.interpreter,
+            deadline_s=self.request.deadline_s, memory_bytes=self.request.memory_bytes,
+        )  # fmt: skip
+
     def translated(self, target: Target, clock: _Clock) -> TargetReport:
         """The report of a target by a model; raises TraceFailed."""
         found = self.translate(target, clock)
@@ -303,10 +317,7 @@ class _Run:
     def translate(self, target: Target, clock: _Clock) -> Translated:
         """The target's program by a model; raises TraceFailed."""
         self.enter("translate", target.name)
-        where = Where(
-            path=self.path, text=self.text, root=self.root, interpreter=self.request.interpreter,
-            deadline_s=self.request.deadline_s, memory_bytes=self.request.memory_bytes,
-        )  # fmt: skip
+        where = self.where()
         with clock.stage("translate"):
             found = self.pipeline.translator.translate(
                 self.request.llm, target, self.found, where, self.cancel,
@@ -321,11 +332,13 @@ class _Run:
         with clock.stage("cache"):
             located = self.locate(target)
             known = self.cached_report(target, located)
-        if known is not None:
+        if known is not None and not (known.partial and self.request.llm is not None):
             return self.judged(target, known, located.trace, None, clock)
         traced = self.trace(target, located, clock)
         lowered = self.lower(traced, clock)
+        traced, lowered = self.completed(target, traced, lowered, clock)
         report = self.bounded(target, traced, lowered, hardware, clock)
+        report = with_operators(report, self.operators)
         return self.judged(target, report, traced.entry, (traced, lowered), clock)
 
     def bounded(
@@ -369,7 +382,7 @@ class _Run:
             verdict = self.pipeline.agents.validate(
                 interpreter=self.request.interpreter, path=self.path, text=self.text, target=target, root=self.root,
                 deadline_s=self.request.deadline_s, memory_bytes=self.request.memory_bytes, lowered=lowered,
-                cancel=self.cancel,
+                cancel=self.cancel, complete=self.operators.of if self.operators else None,
             )  # fmt: skip
         except Exception as error:
             self.check()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +16,10 @@ from sollens.analysis.trace.schema import Problem as TraceProblem
 from sollens.analysis.trace.schema import Trace, from_json
 
 if TYPE_CHECKING:
+    from sollens.analysis.execute.storage import Array
     from sollens.analysis.lower.lower import Lowered
     from sollens.analysis.trace.host import AgentHost, TraceRequest
+    from sollens.analysis.validate.golden import Golden
     from sollens.analysis.validate.verdict import Verdict
 
 
@@ -51,6 +55,14 @@ class Traced:
         except (ValueError, TypeError, KeyError):
             cache.discard(entry)
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The tensors that one operator took, each once, and those that it gave or wrote."""
+
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
 
 
 class Agents:
@@ -94,12 +106,54 @@ class Agents:
     def validate(
         self, *, interpreter: str, path: Path, text: str, target: Target, root: Path | None, deadline_s: float,
         memory_bytes: int, lowered: Lowered, cancel: threading.Event,
+        complete: Callable[[Lowered], Lowered] | None = None,
     ) -> Verdict:  # fmt: skip
         """Run the lowered program of a target, or its twin, against the original."""
         from sollens.analysis.validate.validate import validate
 
         request = _request(path, text, target, root, deadline_s, memory_bytes)
-        return validate(self.host(interpreter), request, lowered, cancel=cancel)
+        return validate(self.host(interpreter), request, lowered, cancel=cancel, complete=complete)
+
+    def recorded(
+        self, *, interpreter: str, path: Path, text: str, target: Target, root: Path | None, deadline_s: float,
+        memory_bytes: int, operators: Collection[int], cancel: threading.Event,
+    ) -> dict[int, Recorded]:  # fmt: skip
+        """What these operators (positions in the trace) took and gave on a twin; without those that are not known."""
+        from sollens.analysis.validate import golden as goldens
+        from sollens.analysis.validate.validate import Budget
+
+        # An operator that nobody knows ties no extents together, so a twin may not fit it: then at the full size.
+        twin, full = Budget(kernels=False), Budget(kernels=False, full_points=10**9, elements=5 * 10**6)
+        for budget in (twin, full):
+            with tempfile.TemporaryDirectory(prefix="sollens-recorded-") as folder:
+                request = _request(path, text, target, root, deadline_s, memory_bytes)
+                request = replace(request, golden=budget.options(folder, 0))
+                reply = self.host(interpreter).trace(request, cancel=cancel)
+                if cancel.is_set():
+                    return {}
+                if reply.trace is None or reply.golden is None or "no_twin" in reply.golden:
+                    continue
+                try:
+                    return dict(_recorded(goldens.read(reply.trace, reply.golden, Path(folder)), operators))
+                except (goldens.BadGolden, OSError):
+                    continue
+        return {}
+
+
+def _recorded(golden: Golden, operators: Collection[int]) -> Iterator[tuple[int, Recorded]]:
+    from sollens.analysis.lower.decoding import output_slots, tensor_ids
+
+    now = dict(golden.externals)
+    for position, op in enumerate(golden.trace.ops):
+        given = golden.ops.get(position, {})
+        if position in operators:
+            ids = list(dict.fromkeys(tensor_ids(op.args, op.kwargs)))
+            fresh = [s for s in output_slots(op.outputs) if s is not None and s not in op.mutates and s not in ids]
+            outputs = [*fresh, *op.mutates]
+            if all(n in now for n in ids) and all(n in given for n in outputs) and outputs:
+                taken = tuple(golden.array(now[n]).copy() for n in ids)
+                yield position, Recorded(taken, tuple(golden.array(given[n]).copy() for n in outputs))
+        now.update(given)
 
 
 def _request(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -25,11 +25,14 @@ from sollens.analysis.source.text import normalise
 from sollens.analysis.tracing import TraceFailed
 
 if TYPE_CHECKING:
+    from sollens.analysis.ir.nodes import Call
     from sollens.analysis.llm.endpoint import Endpoint
+    from sollens.analysis.llm.splice import Replacement
     from sollens.analysis.llm.task import Argument, Task
     from sollens.analysis.llm.translate import Transcript
     from sollens.analysis.lower.lower import Lowered
     from sollens.analysis.trace.schema import Trace
+    from sollens.analysis.tracing import Agents, Recorded
 
 # Failures of a trace that say nothing against the program itself: it may be read by other means.
 UNTRACEABLE = frozenset(("import-error", "framework-missing", "needs-gpu", "forward-failed", "constructor-failed"))
@@ -45,6 +48,21 @@ class Translated:
     trace: Trace
     lowered: Lowered
     transcript: Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A lowered program in which operators were replaced by a model's programs, these, and how they came about."""
+
+    lowered: Lowered
+    replacements: tuple[Replacement, ...] = ()
+    transcripts: tuple[Transcript, ...] = ()
+
+    def of(self, twin: Lowered) -> Lowered:
+        """A twin's program with the same operators replaced."""
+        from sollens.analysis.llm.splice import splice
+
+        return splice(twin, self.replacements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,11 +174,72 @@ class Translator:
         self.cache.put(latest(task.path, task.name), found)
         return found
 
+    def complete(
+        self, config: LlmConfig, target: Target, trace: Trace, lowered: Lowered, where: Where, agents: Agents,
+        cancel: threading.Event, progress: Callable[[str], None] | None = None,
+    ) -> Completed:  # fmt: skip
+        """The lowered program with those opaque operators replaced that a model translates; raises TraceFailed."""
+        from sollens.analysis.llm.splice import opaque_calls, splice
+
+        calls = opaque_calls(lowered.program)
+        if not calls:
+            return Completed(lowered)
+        config = self.allowed(config, target, where)
+        recorded = agents.recorded(
+            interpreter=where.interpreter, path=where.path, text=where.text, target=target, root=where.root,
+            deadline_s=where.deadline_s, memory_bytes=where.memory_bytes, operators={c.source.op for c in calls},
+            cancel=cancel,
+        )  # fmt: skip
+        if cancel.is_set():
+            raise TraceFailed([])
+        found, transcripts = self.operators(config, target, lowered, recorded, where, trace, cancel, progress)
+        return Completed(splice(lowered, found), tuple(found), tuple(transcripts))
+
+    def operators(
+        self, config: LlmConfig, target: Target, lowered: Lowered, recorded: Mapping[int, Recorded], where: Where,
+        trace: Trace, cancel: threading.Event, progress: Callable[[str], None] | None = None,
+    ) -> tuple[list[Replacement], list[Transcript]]:  # fmt: skip
+        """Programs of the opaque operators that agree with what was recorded of them, and how each came about."""
+        from sollens.analysis.llm.splice import Replacement, opaque_calls
+        from sollens.analysis.llm.task import Case, Task, is_telling
+
+        found: list[Replacement] = []
+        transcripts: list[Transcript] = []
+        for call in opaque_calls(lowered.program):
+            run = recorded.get(call.source.op)
+            if run is None or len(run.inputs) != len(call.operands) or not is_telling(run.outputs):
+                continue
+            arguments, full, small = _operands(call, lowered, run)
+            outputs = tuple((f"result {k}", value) for k, value in enumerate(run.outputs))
+            inputs = {a.name: value for a, value in zip(arguments, run.inputs, strict=True)}
+            about = f"what {call.source.operator} gave in a run of {target.name}"
+            op = trace.ops[call.source.op]
+            notes = (
+                f"Translate only the operator {call.source.operator} as line {call.source.line} calls it, with the "
+                f"arguments {op.args} {op.kwargs or ''}, where {{'tensor': n}} are the arrays above in their order."
+            )
+            task = Task(
+                name=f"{target.name}: {call.source.operator}", source=normalise(where.text), language="Python",
+                arguments=arguments, symbols=full, path=str(where.path), notes=notes,
+                case=Case(sizes=small, inputs=inputs, outputs=outputs, about=about),
+            )  # fmt: skip
+            transcript = self.transcript(task, config, cancel, progress)
+            transcripts.append(transcript)
+            if transcript.outcome == "validated":
+                position, operator = call.source.op, call.source.operator
+                found.append(Replacement(op=position, operator=operator, text=transcript.text, arguments=arguments))
+        self.cache.put(_operators_of(str(where.path), target.name), _Names(names=[t.name for t in transcripts]))
+        return found, transcripts
+
     def latest(self, path: Path, names: list[str]) -> list[Transcript]:
         """The last transcripts of a file's targets."""
         from sollens.analysis.llm.translate import Transcript
 
-        found = (self.cache.get_as(latest(str(path), name), Transcript) for name in names)
+        found = [self.cache.get_as(latest(str(path), name), Transcript) for name in names]
+        for name in names:
+            noted = self.cache.get_as(_operators_of(str(path), name), _Names)
+            operators = noted.names if noted is not None else []
+            found += [self.cache.get_as(latest(str(path), each), Transcript) for each in operators]
         return [transcript for transcript in found if transcript is not None]
 
     def _read(self, transcript: Transcript, target: Target, where: Where) -> Translated:
@@ -182,9 +261,41 @@ class Translator:
         return Translated(trace, lowered, transcript)
 
 
+def _operands(
+    call: Call, lowered: Lowered, run: Recorded
+) -> tuple[tuple[Argument, ...], dict[str, int], dict[str, int]]:
+    """An operator's operands as arguments, and its symbols' sizes in the program and in the recorded run.
+
+    Extents that are equal in both are one symbol; those that are the same size in both runs stay numbers.
+    """
+    from sollens.analysis.ir.tensors import tensor_types
+    from sollens.analysis.llm.task import Argument
+
+    types = tensor_types(lowered.program)
+    symbols: dict[tuple[int, int], str] = {}
+    arguments: list[Argument] = []
+    for number, (operand, array) in enumerate(zip(call.operands, run.inputs, strict=True)):
+        dims: list[str] = []
+        for full, small in zip(types[operand].shape, array.shape, strict=True):
+            dims.append(str(full) if full == small else symbols.setdefault((full, small), f"D{len(symbols)}"))
+        arguments.append(Argument(f"a{number}", types[operand].dtype, tuple(dims)))
+    full_sizes = {name: full for (full, _), name in symbols.items()}
+    return tuple(arguments), full_sizes, {name: small for (_, small), name in symbols.items()}
+
+
 def latest(path: str, name: str) -> str:
     """The cache name of the last transcript of a target."""
     return key(_LATEST, path, name)
+
+
+class _Names(msgspec.Struct, frozen=True):
+    """The tasks of a target's operators."""
+
+    names: list[str]
+
+
+def _operators_of(path: str, name: str) -> str:
+    return key("llm-operators", path, name)
 
 
 def judged(report: TargetReport, transcript: Transcript) -> TargetReport:
@@ -192,6 +303,21 @@ def judged(report: TargetReport, transcript: Transcript) -> TargetReport:
     validated = transcript.outcome == "validated"
     confidence = "medium" if validated and report.confidence == "high" else report.confidence if validated else "low"
     return msgspec.structs.replace(report, validation=_validation(transcript, report), confidence=confidence)
+
+
+def with_operators(report: TargetReport, completed: Completed | None) -> TargetReport:
+    """The report with what a model translated of it, and what it tried and did not."""
+    told: list[str] = []
+    for one in completed.transcripts if completed is not None else ():
+        operator = one.name.rpartition(": ")[2]
+        if one.outcome == "validated":
+            told.append(f"{operator} translated by {one.model}, compared with {one.golden}: another may need less work")
+        else:
+            told.append(f"{operator} could not be translated by {one.model}: {one.outcome} (`sollens llm show`)")
+    if not told:
+        return report
+    confidence = "medium" if report.confidence == "high" else report.confidence
+    return msgspec.structs.replace(report, assumptions=[*report.assumptions, *told], confidence=confidence)
 
 
 def _validation(transcript: Transcript, report: TargetReport) -> Validation:

@@ -14,6 +14,7 @@ ROWS = (
     "analysis.report",
     "analysis.page",
     "analysis.atomic",
+    "analysis.stages",
     "analysis.trace.schema",
     "analysis.source",
     "analysis.trace",

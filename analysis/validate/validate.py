@@ -69,11 +69,12 @@ class _Clock:
 
 def validate(
     host: AgentHost, request: TraceRequest, full: Lowered, *, budget: Budget | None = None, seed: int = 0,
-    cancel: threading.Event | None = None,
+    cancel: threading.Event | None = None, complete: Callable[[Lowered], Lowered] | None = None,
 ) -> Verdict:  # fmt: skip
     """How far `full`, the lowered program of `request`'s trace, agrees with the program that `request` names.
 
-    Runs the user's code once more, on real tensors, in the agent. Never raises on what that code does.
+    `complete` does to the twin's lowered program what was done to `full`. Runs the user's code once more, on real
+    tensors, in the agent. Never raises on what that code does.
     """
     budget = budget or Budget()
     clock = _Clock()
@@ -100,7 +101,7 @@ def validate(
             golden = goldens.read(reply.trace, reply.golden, Path(folder))
             _remember(file, golden.again)
             again = replace(request, golden={**options, "again": golden.again, "signed": golden.signed})
-            verdict = _whole(golden, full, how, clock, lambda: _exact(host, again, cancel))
+            verdict = _whole(golden, full, how, clock, lambda: _exact(host, again, cancel), complete)
         except (BadGolden, OSError) as error:
             verdict = Verdict(status="not-validated", reason=str(error), code="internal-error")
         except Stopped:
@@ -122,12 +123,16 @@ def _remember(file: tuple[str, str], twin: tuple[tuple[int, int], ...]) -> None:
     _twins[file] = twin
 
 
-def _whole(golden: Golden, full: Lowered, how: How, clock: _Clock, exact: Callable[[], Exact | None]) -> Verdict:
+def _whole(
+    golden: Golden, full: Lowered, how: How, clock: _Clock, exact: Callable[[], Exact | None],
+    complete: Callable[[Lowered], Lowered] | None = None,
+) -> Verdict:  # fmt: skip
     if golden.diverged:
         reason = f"the program ran other operators on real values than on shapes: {golden.diverged}"
         return Verdict(status="not-validated", reason=reason, sizes=golden.sizes)
     with clock.stage("lower"):
         lowered = lower(golden.trace, full)
+        lowered = complete(lowered) if complete is not None else lowered
     if lowered.partial:
         one = lowered.partial[0]
         reason = f"{one.operator} (line {one.source.line}) at the twin's sizes: {one.reason}"
