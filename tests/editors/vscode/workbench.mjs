@@ -207,7 +207,10 @@ class Workbench {
     for (const start = Date.now(); Date.now() - start < LIMIT_MS; ) {
       // Moved anew each time: a hover that came before the result was there does not change under a still pointer.
       await this.leave();
-      await there.hover({ timeout: 5000 }).catch(() => undefined);
+      // By its place and in several moves, as a hand does: one jump may pass between two redraws of the line.
+      const box = await there.boundingBox({ timeout: 5000 }).catch(() => null);
+      if (box === null) continue;
+      await this.page.mouse.move(box.x + box.width / 2, box.y + box.height / 2, { steps: 6 });
       for (let tries = 0; tries < 50; tries++) {
         const found = (await shown.allInnerTexts()).join("\n").replace(/\u00a0/g, " ");
         if (found.includes(expected)) return found;
