@@ -253,8 +253,8 @@ def value_functions(known: Redundancy, kernel: Kernel, *, folded: bool = False) 
 
 
 def part_over(index: Affine, inner: set[str], *, inside: bool) -> list[Affine]:
-    """What an index says about the dimensions of a fold (`inside`) or about the others: `2*p + r` folded over r is
-    `2*p` outside.
+    """What an index says about the dimensions of a fold (`inside`) or about the others: `2*p + r + 1` folded over r is
+    `2*p + 1` outside. The constant tells one slice from another, which matters between kernels.
     """
     own: dict[Atom, int] = {}
     others: list[Affine] = []
@@ -268,7 +268,7 @@ def part_over(index: Affine, inner: set[str], *, inside: bool) -> list[Affine]:
             others += [first % atom.divisor, *rest]
         else:
             others += [dim(n) for n in sorted(wanted)]
-    return [Affine.make(0, own), *others]
+    return [Affine.make(0 if inside else index.constant, own), *others]
 
 
 def determined(functions: Sequence[Affine], extents: Mapping[str, int]) -> set[str]:

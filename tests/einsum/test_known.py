@@ -264,3 +264,36 @@ def test_sums_of_the_same_products_over_other_dimensions_are_other_sums():
   output b
 """
     assert engine(program(text)).macs > 64
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("x[0, i, k] * w[k, n]", "x[1, i, k] * w[k, n]", 2 * 3 * 4 * 2),  # steps of a recurrence
+        ("x[0, i, k] * w[k, n]", "x[0, i + 2, k] * w[k, n]", 5 * 4 * 2),  # rows 2 are in both
+        ("x[0, i, k] * w[k, n]", "x[0, i + 3, k] * w[k, n]", 2 * 3 * 4 * 2),
+        ("x[0, i, k] * w[k, n]", "x[0, i, k + 4] * w[k, n]", 2 * 3 * 4 * 2),
+        ("x[0, i, k] * w[k, n]", "x[0, i, k + 4] * w[k + 4, n]", 2 * 3 * 4 * 2),  # halves of one long sum
+    ],
+)
+def test_products_of_other_slices_are_other_products(first, second, expected):
+    text = f"""program slices()
+  input x: f32[2, 6, 8]
+  parameter w: f32[8, 2]
+  a[i:3, n:2]: f32 = sum[k:4] {first}
+  b[i:3, n:2]: f32 = sum[k:4] {second}
+  output a
+  output b
+"""
+    assert engine(program(text)).macs == expected
+
+
+def test_maxima_of_other_slices_are_other_maxima():
+    text = """program slices()
+  input x: f32[2, 6, 8]
+  a[i:6]: f32 = max[k:8] x[0, i, k]
+  b[i:6]: f32 = max[k:8] x[1, i, k]
+  output a
+  output b
+"""
+    assert engine(program(text)).vector_ops == brute(program(text)).vector_ops == 2 * 6 * 7
