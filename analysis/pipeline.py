@@ -263,7 +263,7 @@ class _Run:
         except TraceFailed as failure:
             self.check()
             codes = {problem.code for problem in failure.problems}
-            if self.request.llm is None or not codes <= UNTRACEABLE or target.shapes is None:
+            if self.request.llm is None or not codes <= UNTRACEABLE or target.convention == "kernelbench":
                 raise
             try:
                 report = self.translated(target, clock)

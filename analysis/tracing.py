@@ -192,7 +192,7 @@ def agent_target(target: Target) -> dict[str, Any]:
         "frontend": target.frontend,
         "mode": target.mode,
     }
-    if shapes is None:
+    if shapes is None or target.convention == "kernelbench":
         return {"kind": "kernelbench", **common}
     return {"kind": target.kind, **common, **_values(shapes)}
 

@@ -132,6 +132,13 @@ class _Discoverer:
         joined = joined.removesuffix(",")
         try:
             shapes = pragma.parse(joined, self.integers)
+            if (
+                candidate.module
+                and self.has_get_inputs
+                and not (shapes.inputs or shapes.init_args or shapes.init_kwargs or shapes.is_described)
+            ):
+                self.add(candidate, "kernelbench", shapes)  # settings alone: `# sol: mode=train` above the Model
+                return
             shapes = self.checked(candidate, shapes, joined)
         except pragma.PragmaError as error:
             start, comment, column = max((s for s in starts if s[0] <= error.column), key=lambda s: s[0])
@@ -193,8 +200,13 @@ class _Discoverer:
 
     # --- conventions ---
 
+    @property
+    def has_get_inputs(self) -> bool:
+        """Whether the file follows KernelBench's convention."""
+        return any(c.name == "get_inputs" and c.kind == "function" for c in self.candidates)
+
     def from_kernelbench(self) -> None:
-        if not any(c.name == "get_inputs" and c.kind == "function" for c in self.candidates):
+        if not self.has_get_inputs:
             return
         modules = [c for c in self.candidates if c.module]
         named = [c for name in _MODEL_NAMES for c in self.candidates if c.name == name and c.kind == "class"]

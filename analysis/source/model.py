@@ -75,7 +75,9 @@ class Shapes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One class or function to analyse. `shapes` is None where `get_inputs` and `get_init_inputs` give the inputs."""
+    """One class or function to analyse. By KernelBench's convention `get_inputs` and `get_init_inputs` give the inputs:
+    `shapes` is None then, or has settings alone.
+    """
 
     name: str
     kind: Kind

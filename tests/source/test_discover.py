@@ -111,6 +111,14 @@ def test_kernelbench_names_the_model_and_says_nothing_of_its_parts() -> None:
     assert not found.problems
 
 
+def test_a_pragma_of_settings_alone_leaves_the_inputs_to_kernelbench() -> None:
+    found = discover(KERNELBENCH.replace("class Model", "# sol: mode=train, hw=t4\nclass Model"))
+    (target,) = found.targets
+    assert (target.name, target.convention, target.mode) == ("Model", "kernelbench", "train")
+    assert target.shapes is not None and target.shapes.hardware == "t4"
+    assert not found.problems
+
+
 def test_kernelbench_without_model_takes_the_one_module_that_no_other_uses() -> None:
     assert [t.name for t in discover(KERNELBENCH.replace("Model", "Net")).targets] == ["Net"]
 

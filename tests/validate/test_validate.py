@@ -174,3 +174,12 @@ def test_rounding_that_double_precision_shows_too_is_an_error() -> None:
     assert difference(found, expected, F32, exact=other_way)[1] is None
     differs = difference(found, expected, F32, exact=other_way, original=original)[1]
     assert differs is not None and differs.index == (1,)
+
+
+def test_what_double_precision_takes_to_nothing_is_rounding_on_both_sides() -> None:
+    expected, found = np.array([3e-8, -1e-8], np.float32), np.array([-2e-8, 4e-8], np.float32)
+    nothing, small = np.array([1e-17, 0.0]), np.array([0.0, 2e-8])
+    assert difference(found, expected, F32)[1] is not None
+    assert difference(found, expected, F32, exact=nothing, original=nothing)[1] is None
+    assert difference(found, expected, F32, exact=small, original=nothing)[1] is not None
+    assert difference(found, expected, F32, exact=nothing, original=small)[1] is not None
