@@ -65,7 +65,7 @@ async function hintsAndHovers() {
   await vscode.command("View: Close Editor");
   await vscode.leave();
   const hint = page.locator(".monaco-editor .view-line", { hasText: "weights =" }).locator("span", { hasText: "≥" }).last();
-  await vscode.hoverOver(hint, "limited by HBM");
+  await vscode.hoverOver(hint, "limited by HBM", "right");
   await vscode.shot("4-tooltip");
   await vscode.leave();
 }

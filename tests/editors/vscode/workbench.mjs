@@ -201,16 +201,19 @@ class Workbench {
     return this.hoverOver(this.page.locator(".monaco-editor .view-line", { hasText: text }).first().locator("span span").first(), expected);
   }
 
-  /** The hover of what `there` finds, once it holds `expected`. */
-  async hoverOver(there, expected) {
+  /** The hover of what `there` finds, once it holds `expected`; the pointer comes from the `side` where nothing hovers. */
+  async hoverOver(there, expected, side = "left") {
     const shown = this.page.locator(".monaco-hover:not(.hidden)");
     for (const start = Date.now(); Date.now() - start < LIMIT_MS; ) {
       // Moved anew each time: a hover that came before the result was there does not change under a still pointer.
       await this.leave();
-      // By its place and in several moves, as a hand does: one jump may pass between two redraws of the line.
+      // By its place and in several moves, as a hand does: one jump may pass between two redraws of the line. Along the
+      // line: on a way across others, one of their hovers could open and cover it.
       const box = await there.boundingBox({ timeout: 5000 }).catch(() => null);
       if (box === null) continue;
-      await this.page.mouse.move(box.x + box.width / 2, box.y + box.height / 2, { steps: 6 });
+      const height = box.y + box.height / 2;
+      await this.page.mouse.move(side === "left" ? box.x - 12 : box.x + box.width + 40, height);
+      await this.page.mouse.move(box.x + box.width / 2, height, { steps: 4 });
       for (let tries = 0; tries < 50; tries++) {
         const found = (await shown.allInnerTexts()).join("\n").replace(/\u00a0/g, " ");
         if (found.includes(expected)) return found;
