@@ -201,8 +201,8 @@ class Workbench {
     return this.hoverOver(this.page.locator(".monaco-editor .view-line", { hasText: text }).first().locator("span span").first(), expected);
   }
 
-  /** The hover of what `there` finds, once it holds `expected`; the pointer comes from the `side` where nothing hovers. */
-  async hoverOver(there, expected, side = "left") {
+  /** The hover of what `there` finds, once it holds `expected`; the pointer comes from the left, where nothing hovers. */
+  async hoverOver(there, expected) {
     const shown = this.page.locator(".monaco-hover:not(.hidden)");
     for (const start = Date.now(); Date.now() - start < LIMIT_MS; ) {
       // Moved anew each time: a hover that came before the result was there does not change under a still pointer.
@@ -212,7 +212,7 @@ class Workbench {
       const box = await there.boundingBox({ timeout: 5000 }).catch(() => null);
       if (box === null) continue;
       const height = box.y + box.height / 2;
-      await this.page.mouse.move(side === "left" ? box.x - 12 : box.x + box.width + 40, height);
+      await this.page.mouse.move(box.x - 12, height);
       await this.page.mouse.move(box.x + box.width / 2, height, { steps: 4 });
       for (let tries = 0; tries < 50; tries++) {
         const found = (await shown.allInnerTexts()).join("\n").replace(/\u00a0/g, " ");
