@@ -1,30 +1,21 @@
 # pyright: basic
-"""Golden outputs: the program really run on seeded values, at its own size or a twin's, with what every operator gave.
-
-A request has {"golden": {"directory": ..., "seed": 0, ...}}; see `Limits`. The reply has the trace of exactly this run
-and, under "golden", where each array is.
-"""
+"""Golden outputs of a PyTorch program: really run on seeded values, with what every operator gave."""
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import time
 from typing import Any
 
 import torch
 
 from .calibrate import calibrate
-from .cost import cost_of
 from .dtypes import BY_NAME
-from .limits import Limits
+from .golden_request import GoldenRequest
 from .loading import load
 from .modules import Modules
 from .pack import Pack
 from .problems import problem_of
 from .real import Follower, Marks, RealFunctions, pairs
-from .shrink import Search
-from .sites import assign
 from .target import Run
 from .tensors import no_modes
 from .values import Values, index_bounds
@@ -35,66 +26,15 @@ def reply_of(request: dict[str, Any]) -> dict[str, Any]:
     return Golden(request).reply() if request.get("golden") else Run(request).reply()
 
 
-class Golden:
+class Golden(GoldenRequest):
     """One request: trace, twin, real run."""
 
-    def __init__(self, request: dict[str, Any]) -> None:
-        self.request = dict(request)
-        options = dict(self.request.pop("golden"))
-        self.directory = options.pop("directory")
-        self.seed = int(options.pop("seed", 0))
-        self.kernels = bool(options.pop("kernels", False))
-        # Of an earlier reply: the twin to run again, now in double precision.
-        self.signed = bool(options.pop("signed", True))
-        self.again: list[Any] | None = options.pop("again", None)
-        # The twin of an earlier request, tried before others.
-        self.known = {int(n): int(v) for n, v in options.pop("known", None) or ()}
-        self.request["seed"] = self.seed
-        self.limits = Limits(**options)
-        self.stage_s: dict[str, float] = {}
+    run_type = Run
 
-    def reply(self) -> dict[str, Any]:
-        """`{"ok": true, "trace": ..., "golden": ...}` or problems."""
-        run = Run(self.request)
-        reply = run.reply()
-        if not reply["ok"]:
-            return reply
-        trace, stage_s = reply["trace"], reply["stage_s"]
-        limits = self.limits
-        if self.again is not None:
-            return self._again(run, trace, stage_s)
-        points, elements = cost_of(trace)
-        golden: dict[str, Any] = {
-            "full": True,
-            "sizes": {},
-            "tries": 0,
-            "full_points": points,
-            "full_elements": elements,
-        }
-        if points > limits.full_points or elements > limits.elements:
-            start = time.perf_counter()
-            search = self._search(run, trace, (points, elements))
-            twin = search.run(self.known)
-            golden.update(full=False, tries=search.tries, search_s=time.perf_counter() - start)
-            if twin is None:
-                return self._without_twin(trace, golden, stage_s)
-            golden.update(sizes=twin.sizes, again=twin.again)
-            trace, self.request["tree"], self.request["target"] = twin.trace, twin.tree, twin.target
-            points, elements = twin.cost
-        golden.update(points=points, elements=elements)
-        start = time.perf_counter()
-        found = self._run(trace)
-        if "problem" in found:
-            return {"ok": False, "problems": [found["problem"]], "stage_s": stage_s}
-        golden.update(found, run_s=time.perf_counter() - start)
-        return {"ok": True, "trace": trace, "golden": golden, "stage_s": stage_s}
-
-    def _again(self, run: Run, trace: dict[str, Any], stage_s: dict[str, float]) -> dict[str, Any]:
+    def run_again(self, run: Any, trace: dict[str, Any], stage_s: dict[str, float]) -> dict[str, Any]:
         """The same program in double precision: how far its own results are from exact ones."""
         if self.again:
-            search = self._search(run, trace, (0, 0))
-            self.request["target"] = assign(search.sites, {int(n): int(v) for n, v in self.again}, search.target)
-            self.request["tree"] = search.tree
+            self.take_twin_of(self.again, run, trace)
             trace = Run(self.request).reply()["trace"]
         pack = Pack(self.directory, self.limits.bytes, "exact")
         found = RealRun(self.request, trace, pack, self.seed, signed=self.signed, double=True).golden()
@@ -102,30 +42,21 @@ class Golden:
             return {"ok": False, "problems": [found["problem"]], "stage_s": stage_s}
         return {"ok": True, "trace": trace, "golden": found, "stage_s": stage_s}
 
-    def _without_twin(self, trace: dict[str, Any], golden: dict[str, Any], stage_s: dict[str, float]) -> dict[str, Any]:
-        golden["no_twin"] = f"no smaller program with the same operators was found within {golden['tries']} tries"
-        if self.kernels:
-            from .kernels import kernels
+    def by_kernel(self, trace: dict[str, Any]) -> dict[str, Any]:
+        """Each distinct operator on small extents, where that was asked for."""
+        if not self.kernels:
+            return {}
+        from .kernels import kernels
 
-            found = kernels(trace, Pack(self.directory, self.limits.bytes), Values(self.seed))
-            golden["kernels"], golden["kernels_without"] = found
-        return {"ok": True, "trace": trace, "golden": golden, "stage_s": stage_s}
+        found, without = kernels(trace, Pack(self.directory, self.limits.bytes), Values(self.seed))
+        return {"kernels": found, "kernels_without": without}
 
-    def _search(self, run: Run, trace: dict[str, Any], cost: tuple[int, int]) -> Search:
-        text = self.request.get("text")
-        if text is None:
-            with open(run.path, encoding="utf-8") as file:
-                text = file.read()
-        tree = ast.parse(text, filename=run.path)
-        return Search(self.request, tree, trace, cost, self.limits)
-
-    def _run(self, trace: dict[str, Any]) -> dict[str, Any]:
+    def run(self, run: Any, trace: dict[str, Any]) -> dict[str, Any]:
         """Signed inputs first; as the file gives them where signed ones leave the program's domain."""
         first: dict[str, Any] = {}
         for signed in (True, False):
             pack = Pack(self.directory, self.limits.bytes)
-            run = RealRun(self.request, trace, pack, self.seed, signed=signed)
-            found = run.golden()
+            found = RealRun(self.request, trace, pack, self.seed, signed=signed).golden()
             if "problem" not in found and not found["undefined"]:
                 return found
             if signed:
@@ -197,7 +128,7 @@ class RealRun(Run):
                 calibrate(model, lambda probe: self._probed(call, model, probe, args, kwargs), self.seed)
             follower.tensors = Marks()
             self._name(model, call, args, kwargs)
-            self._enter("forward")
+            self.enter("forward")
             follower.begin_forward()
             outputs = self._called(call, model, args, kwargs)
         follower.returned(outputs)

@@ -11,6 +11,7 @@ import torch
 from . import patches
 
 if TYPE_CHECKING:
+    from .origins import Backward
     from .target import Run
 
 _NO_GRADIENT = "does not require grad"
@@ -20,14 +21,13 @@ class NeedsInputGradients(Exception):
     """A function differentiates by arguments that were not known to require a gradient."""
 
 
-def call_and_differentiate(run: Run, call: Any, model: Any, args: Any, kwargs: Any) -> Any:
+def call_and_differentiate(run: Run, backward: Backward, call: Any, model: Any, args: Any, kwargs: Any) -> Any:
     """(what the target returns, gradients by name, gradients of tensors without one).
 
     Of every parameter that requires a gradient and of inputs that do; of all inputs where nothing else does. What is
     returned is differentiated unless the target did that itself. A scalar is a loss; the gradient of anything else is
     one more input, as large as the output.
     """
-    recorder = run.recorder
     leaves = {name: tensor for _, name, tensor in run.named}
     if run.gradients_of is None:
         run.gradients_of = [name for name, tensor in leaves.items() if tensor.requires_grad]
@@ -39,7 +39,7 @@ def call_and_differentiate(run: Run, call: Any, model: Any, args: Any, kwargs: A
     try:
         with torch.enable_grad():
             outputs = call(*args, **kwargs)
-            done = bool(recorder.leaves.met) or (model is None and recorder.differentiated)
+            done = bool(backward.leaves.met) or (model is None and backward.seen)
             if not done:
                 _differentiate(run, outputs)
     except RuntimeError as error:
@@ -48,7 +48,7 @@ def call_and_differentiate(run: Run, call: Any, model: Any, args: Any, kwargs: A
         raise NeedsInputGradients from error
     named = {id(t) for t in leaves.values()}
     found = {name: t.grad for name, t in leaves.items() if t.grad is not None}
-    others = [t.grad for t in recorder.leaves.met if id(t) not in named and t.grad is not None]
+    others = [t.grad for t in backward.leaves.met if id(t) not in named and t.grad is not None]
     return outputs, found, others
 
 

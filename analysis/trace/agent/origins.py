@@ -1,5 +1,5 @@
 # pyright: basic
-"""Where the operators of a backward pass belong, and which leaves got a gradient.
+"""A backward pass while it runs: where its operators belong, and which leaves got a gradient.
 
 Everything here is done alike by the trace (meta tensors) and by the real run beside it.
 """
@@ -77,3 +77,21 @@ class Leaves:
             return None, True
         self._taken.append(storage)
         return (None if name == "detach" else tensor), False
+
+
+class Backward:
+    """What is known of the backward pass of one run."""
+
+    def __init__(self) -> None:
+        self.origins = Origins()
+        self.leaves = Leaves()
+        # Whether autograd ran at all.
+        self.seen = False
+
+    def stored(self, name: str, args: Any) -> tuple[Any, bool]:
+        """Of the operator dispatched now: see `Leaves.stored`; (None, False) where it stores no gradient."""
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return None, False
+        self.seen = True
+        return self.leaves.stored(name, args) if self.leaves.note(node) else (None, False)

@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .functions import Functions
-from .origins import Leaves, Origins
+from .origins import Backward
 from .pack import Pack
 from .recorder import Rule
 from .tensors import no_modes
@@ -54,9 +54,7 @@ class Follower(TorchDispatchMode):
         self._made: set[int] = set()
         self._table = {t["id"]: t for t in trace["tensors"]}
         self._rules: dict[Any, Rule] = {}
-        self.origins: Origins | None = None
-        self.leaves = Leaves()
-        self.differentiated = False
+        self.backward: Backward | None = None
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -87,15 +85,13 @@ class Follower(TorchDispatchMode):
             return result
         if self.paused:
             return func(*args, **kwargs)
-        if self.origins is not None and (node := torch._C._current_autograd_node()) is not None:
-            self.differentiated = True
-            if self.leaves.note(node):
-                stored, copied = self.leaves.stored(rule.name, args)
-                if stored is not None:
-                    return stored
-                if copied:
-                    clone = torch.ops.aten.clone.default
-                    return self.follow("aten.clone.default", args[:1], {}, lambda: clone(args[0]))
+        if self.backward is not None:
+            stored, copied = self.backward.stored(rule.name, args)
+            if stored is not None:
+                return stored
+            if copied:
+                clone = torch.ops.aten.clone.default
+                return self.follow("aten.clone.default", args[:1], {}, lambda: clone(args[0]))
         if rule.transparent and any(True for _ in real_tensors((args, kwargs))):
             return args[0] if rule.lifts else func(*args, **kwargs)
         return self.follow(rule.target, args, kwargs, lambda: func(*args, **kwargs), bool(rule.writes))

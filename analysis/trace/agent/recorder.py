@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .dtypes import SHORT, short_name
 from .fallback import by_fake_tensors, is_unknown_shape_error
 from .frames import Frames
-from .origins import Leaves, Origins
+from .origins import Backward
 from .problems import DataDependent, TooManyOperators
 from .shadow import Shadows
 from .shapes import by_rule, in_place_known, key_of, recall, remember, remember_in_place
@@ -97,9 +97,7 @@ class Recorder(TorchDispatchMode):
         self.outputs: list[Info] = []
         self._rules: dict[Any, Rule] = {}
         # Set where gradients are recorded (`mode=train`).
-        self.origins: Origins | None = None
-        self.leaves = Leaves()
-        self.differentiated = False
+        self.backward: Backward | None = None
 
     def begin_forward(self) -> None:
         """What follows is the program."""
@@ -122,15 +120,13 @@ class Recorder(TorchDispatchMode):
         rule = self._rule(func)
         if self.paused:
             return self._execute(rule, func, args, self._on_meta(rule, kwargs, bool(args)))
-        if self.origins is not None and (node := torch._C._current_autograd_node()) is not None:
-            self.differentiated = True
-            if self.leaves.note(node):
-                stored, copied = self.leaves.stored(rule.name, args)
-                if stored is not None:
-                    return stored
-                if copied:
-                    func, args, kwargs = torch.ops.aten.clone.default, args[:1], {}
-                    rule = self._rule(func)
+        if self.backward is not None:
+            stored, copied = self.backward.stored(rule.name, args)
+            if stored is not None:
+                return stored
+            if copied:
+                func, args, kwargs = torch.ops.aten.clone.default, args[:1], {}
+                rule = self._rule(func)
         return self._call(rule, func, args, kwargs)
 
     def _rule(self, func: Any) -> Rule:
@@ -223,14 +219,15 @@ class Recorder(TorchDispatchMode):
             return  # construction matters only where it makes known values
         record: dict[str, Any] = {"target": target, "args": args, "kwargs": kwargs, "outputs": out}
         if self.in_forward:
-            node = torch._C._current_autograd_node() if self.origins is not None else None
-            if self.origins is None or node is None:
+            origins = None if self.backward is None else self.backward.origins
+            node = None if origins is None else torch._C._current_autograd_node()
+            if origins is None or node is None:
                 record["span"], record["module"] = self.frames.span(), self.module
             else:
-                record["span"], record["module"] = self.origins.place(node, self.frames, self.module)
+                record["span"], record["module"] = origins.place(node, self.frames, self.module)
                 record["backward"] = True
-            if self.origins is not None:
-                self.origins.made((record["span"], record["module"]))
+            if origins is not None:
+                origins.made((record["span"], record["module"]))
             if not written and outputs:
                 storages = {i.store for i in inputs}
                 if all(o.store in storages for o in outputs):

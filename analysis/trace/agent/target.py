@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import random
 import sys
-import time
 import types
 from typing import Any
 
@@ -18,56 +16,37 @@ from . import patches
 from .assemble import assemble
 from .configurations import SMALLER
 from .dtypes import BY_NAME
-from .frames import Frames
 from .functions import Functions
 from .gradients import NeedsInputGradients, call_and_differentiate
 from .loading import class_lines, load
 from .modules import Modules
-from .origins import Origins
+from .origins import Backward
 from .pretrained import watch_imports
-from .problems import Unusable, problem_of
+from .problems import Unusable
 from .recorder import Recorder
+from .request_run import RequestRun
 from .tensors import META, no_modes
 
 
-class Run:
+class Run(RequestRun):
     """One request in this process (which is thrown away after it)."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        self.request = request
-        self.path = os.path.abspath(request["path"])
-        self.target: dict[str, Any] = request.get("target") or {"kind": "kernelbench"}
-        self.frames = Frames(self.path)
-        self.recorder = Recorder(self.frames, request.get("max_operators") or 200_000)
+        super().__init__(request)
+        self.recorder = Recorder(self.frames, self.max_operators)
         self.assumptions = patches.NOTES
         self.modules = Modules(self.frames, self.recorder)
-        self.stage = "import"
-        self.stage_s: dict[str, float] = {}
-        self._since = time.perf_counter()
-        self.line = 0
-        self.forward_line = 0
-        self.train = self.target.get("mode") == "train"
         # (kind, name, tensor) of parameters and inputs.
         self.named: list[tuple[str, str, torch.Tensor]] = []
         # Which of them require a gradient: known from a trace, else found.
         self.gradients_of: list[str] | None = None
         self.by_inputs = self.target.get("gradients_of") == "inputs"
 
-    def reply(self) -> dict[str, Any]:
-        """`{"ok": true, "trace": ...}` or `{"ok": false, "problems": [...]}`."""
-        try:
-            trace = self._trace()
-        except NeedsInputGradients:
+    def failed(self, error: BaseException) -> dict[str, Any]:
+        """A function that differentiates by its arguments is traced anew, with these requiring a gradient."""
+        if isinstance(error, NeedsInputGradients):
             return type(self)({**self.request, "target": {**self.target, "gradients_of": "inputs"}}).reply()
-        except BaseException as error:
-            return {"ok": False, "problems": [problem_of(error, self.stage, self.frames)], "stage_s": self.stage_s}
-        return {"ok": True, "trace": trace, "stage_s": self.stage_s}
-
-    def _enter(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.stage_s[self.stage] = self.stage_s.get(self.stage, 0.0) + now - self._since
-        self._since = now
-        self.stage = stage
+        return super().failed(error)
 
     def _seed(self) -> None:
         seed = self.request.get("seed") or 0
@@ -81,7 +60,8 @@ class Run:
         SMALLER.update(self.target.get("configurations") or {})
         self.modules.watch()
 
-    def _trace(self) -> dict[str, Any]:
+    def trace_target(self) -> dict[str, Any]:
+        """The target called on meta tensors, every operator recorded."""
         self._seed()
         with torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(self.recorder)
@@ -91,20 +71,20 @@ class Run:
             )
             call, model, args, kwargs = self._build(module)
             self._name(model, call, args, kwargs)
-            self._enter("forward")
+            self.enter("forward")
             self.recorder.begin_forward()
             outputs = self._called(call, model, args, kwargs)
             encoded = self.recorder.encode_tree(outputs)
-        self._enter("assemble")
+        self.enter("assemble")
         trace = assemble(self, encoded)
-        self._enter("done")
+        self.enter("done")
         return trace
 
     def _called(self, call: Any, model: torch.nn.Module | None, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not self.train:
             return call(*args, **kwargs)
-        self.recorder.origins = Origins()
-        return call_and_differentiate(self, call, model, args, kwargs)
+        backward = self.recorder.backward = Backward()
+        return call_and_differentiate(self, backward, call, model, args, kwargs)
 
     def upstream(self, output: torch.Tensor, name: str) -> torch.Tensor:
         """The gradient that comes to an output from outside: an input of the program."""
@@ -133,14 +113,14 @@ class Run:
         call = found
         self.forward_line = lines.get(name, 0)
         if isinstance(found, type):
-            self._enter("constructor")
+            self.enter("constructor")
             init = [self._value(v) for v in self.target.get("init") or []]
             init_kwargs = {k: self._value(v) for k, v in (self.target.get("init_kwargs") or {}).items()}
             call = found(*init, **init_kwargs)
             if isinstance(call, torch.nn.Module):
                 model = self._ready(call)
             self.forward_line = _forward_line(found)
-        self._enter("inputs")
+        self.enter("inputs")
         args, kwargs = self._inputs(call, model)
         return call, model, args, kwargs
 
@@ -154,12 +134,12 @@ class Run:
                 f"{cls.__name__} has no get_inputs() and no pragma: add `# sol: x=f32[8, 512]` above it.",
                 self.line,
             )
-        self._enter("inputs")
+        self.enter("inputs")
         given = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
         init, init_kwargs = _arguments(given)
-        self._enter("constructor")
+        self.enter("constructor")
         model = self._ready(cls(*init, **init_kwargs))
-        self._enter("inputs")
+        self.enter("inputs")
         args, kwargs = _arguments(module.get_inputs())
         return model, model, args, kwargs
 

@@ -69,10 +69,6 @@ def _bound(cls: type) -> Any:
     return bound
 
 
-def _training(run: Run) -> bool:
-    return run.target.get("mode") == "train"
-
-
 # --- flax.linen -------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +121,7 @@ def _nnx(run: Run, cls: type, init: Inputs, inputs: Inputs) -> Subject:
         kwargs = {**init.kwargs, "rngs": nnx.Rngs(0)} if needs_rngs else init.kwargs
         made = cls(*init.args, **kwargs)
         run.modules.built(dict(_nnx_modules(nnx, made)))
-        getattr(made, "train" if _training(run) else "eval")()
+        getattr(made, "train" if run.train else "eval")()
         graph, state = nnx.split(made)
         kept[:] = [graph]
         return state
@@ -144,7 +140,7 @@ def _nnx(run: Run, cls: type, init: Inputs, inputs: Inputs) -> Subject:
         args, kwargs = rebuild(values[len(variables) :])
         run.modules.name_all(dict(_nnx_modules(nnx, model)))
         out = arrays_of(model(*args, **kwargs))
-        updated = arrays_of(nnx.state(model, nnx.BatchStat)) if _training(run) else []
+        updated = arrays_of(nnx.state(model, nnx.BatchStat)) if run.train else []
         subject.state = len(updated)
         return out + updated
 
@@ -182,7 +178,7 @@ def _equinox(run: Run, cls: type, init: Inputs, inputs: Inputs) -> Subject:
         abstract, lambda path: dotted(path[1:] if needs_state else path), "parameter"
     )
     arrays, rebuild = inputs.split(_bound(cls))
-    wants_key = _training(run) and "key" in parameters(_bound(cls)) and "key" not in inputs.kwargs
+    wants_key = run.train and "key" in parameters(_bound(cls)) and "key" not in inputs.kwargs
     keyed = wants_key or _needs(_bound(cls), "key", inputs)
 
     def call(*values: Any) -> Any:
@@ -191,7 +187,7 @@ def _equinox(run: Run, cls: type, init: Inputs, inputs: Inputs) -> Subject:
         if keyed:
             kwargs = {**kwargs, "key": jax.random.PRNGKey(1)}
         model, state = made if needs_state else (made, None)
-        if not _training(run):
+        if not run.train:
             model = eqx.nn.inference_mode(model)
         run.modules.name_all(dict(_equinox_modules(eqx, model)))
         return arrays_of(model(*args, state=state, **kwargs) if needs_state else model(*args, **kwargs))

@@ -7,8 +7,6 @@ compiled as one function.
 
 from __future__ import annotations
 
-import ast
-import time
 from typing import Any
 
 import jax
@@ -16,10 +14,9 @@ import numpy as np
 
 from ..differs import Differs
 from ..files import Files
-from ..limits import Limits
+from ..golden_request import GoldenRequest
 from ..problems import problem_of
-from ..shrink import Search
-from ..sites import assign
+from ..shrink import Search, Twin
 from .cost import cost_of
 from .dtypes import is_key, short_name
 from .run import Run
@@ -53,84 +50,36 @@ class TwinSearch(Search):
         return reply["trace"]
 
 
-class Golden:
+class Golden(GoldenRequest):
     """One request: trace, twin, real run."""
 
-    def __init__(self, request: dict[str, Any]) -> None:
-        self.request = dict(request)
-        options = dict(self.request.pop("golden"))
-        self.directory = options.pop("directory")
-        self.seed = int(options.pop("seed", 0))
-        options.pop("kernels", None)
-        self.signed = bool(options.pop("signed", True))
-        self.again: list[Any] | None = options.pop("again", None)
-        self.known = {int(n): int(v) for n, v in options.pop("known", None) or ()}
-        self.request["seed"] = self.seed
-        self.limits = Limits(**options)
+    run_type = Run
+    search_type = TwinSearch
 
-    def reply(self) -> dict[str, Any]:
-        """`{"ok": true, "trace": ..., "golden": ...}` or problems."""
+    def of_twin(self, run: Any, twin: Twin) -> tuple[Run, dict[str, Any]]:
+        """The search keeps traces; a real run needs the equations, too."""
         run = Run(self.request)
-        reply = run.reply()
-        if not reply["ok"]:
-            return reply
-        trace, stage_s, limits = reply["trace"], reply["stage_s"], self.limits
-        if self.again is not None:
-            return self._again(run, trace, stage_s)
-        points, elements = cost_of(trace)
-        golden: dict[str, Any] = {
-            "full": True, "sizes": {}, "tries": 0, "full_points": points, "full_elements": elements,
-        }  # fmt: skip
-        if points > limits.full_points or elements > limits.elements:
-            start = time.perf_counter()
-            search = self._search(run, trace, (points, elements))
-            twin = search.run(self.known)
-            golden.update(full=False, tries=search.tries, search_s=time.perf_counter() - start)
-            if twin is None:
-                golden["no_twin"] = f"no smaller program with the same operators was found within {search.tries} tries"
-                golden["kernels"], golden["kernels_without"] = [], []
-                return {"ok": True, "trace": trace, "golden": golden, "stage_s": stage_s}
-            golden.update(sizes=twin.sizes, again=twin.again)
-            self.request["tree"], self.request["target"] = twin.tree, twin.target
-            points, elements = twin.cost
-            run = Run(self.request)
-            reply = run.reply()
-            if not reply["ok"]:
-                return reply
-            trace = reply["trace"]
-        golden.update(points=points, elements=elements)
-        start = time.perf_counter()
-        found = self._run(run, trace, Files(self.directory, self.limits.bytes))
-        if "problem" in found:
-            return {"ok": False, "problems": [found["problem"]], "stage_s": stage_s}
-        golden.update(found, run_s=time.perf_counter() - start)
-        return {"ok": True, "trace": trace, "golden": golden, "stage_s": stage_s}
+        return run, run.reply()
 
-    def _search(self, run: Run, trace: dict[str, Any], cost: tuple[int, int]) -> TwinSearch:
-        text = self.request.get("text")
-        if text is None:
-            with open(run.path, encoding="utf-8") as file:
-                text = file.read()
-        return TwinSearch(self.request, ast.parse(text, filename=run.path), trace, cost, self.limits)
+    def by_kernel(self, trace: dict[str, Any]) -> dict[str, Any]:
+        """No operator is run alone yet."""
+        return {"kernels": [], "kernels_without": []}
 
-    def _run(self, run: Run, trace: dict[str, Any], files: Files) -> dict[str, Any]:
+    def run(self, run: Any, trace: dict[str, Any]) -> dict[str, Any]:
         """Signed inputs first; positive ones where signed ones leave the program's domain."""
         first: dict[str, Any] = {}
-        for signed in (True, False):
+        for signed, name in ((True, "golden"), (False, "positive")):
+            files = Files(self.directory, self.limits.bytes, name)
             found = RealRun(run, trace, files, self.seed, signed=signed).golden()
             if "problem" in found or not found["undefined"]:
                 return found
-            if signed:
-                first = found
-                files = Files(self.directory, self.limits.bytes, "positive")
-        return found if not found["undefined"] else first
+            first = first or found
+        return first
 
-    def _again(self, run: Run, trace: dict[str, Any], stage_s: dict[str, float]) -> dict[str, Any]:
+    def run_again(self, run: Any, trace: dict[str, Any], stage_s: dict[str, float]) -> dict[str, Any]:
         """The same program in double precision: how far its own results are from exact ones."""
         if self.again:
-            search = self._search(run, trace, (0, 0))
-            self.request["target"] = assign(search.sites, {int(n): int(v) for n, v in self.again}, search.target)
-            self.request["tree"] = search.tree
+            self.take_twin_of(self.again, run, trace)
             run = Run(self.request)
             trace = run.reply()["trace"]
         narrow = RealRun(run, trace, Files(self.directory, 0), self.seed, signed=self.signed)

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import random
-import time
 import types
 from typing import Any
 
 import jax
 import numpy as np
 
-from ..frames import Frames
 from ..loading import class_lines, load
-from ..problems import Unusable, problem_of
+from ..problems import Unusable
+from ..request_run import RequestRun
 from . import patches
 from .dtypes import BY_NAME
 from .finish import finish, pruned
@@ -26,41 +24,21 @@ from .record import Recorder
 from .subjects import Subject, subject_of
 
 
-class Run:
+class Run(RequestRun):
     """One request in this process (which is thrown away after it)."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        self.request = request
-        self.path = os.path.abspath(request["path"])
-        self.target: dict[str, Any] = request.get("target") or {"kind": "kernelbench"}
-        self.frames = Frames(self.path)
+        super().__init__(request)
         self.modules = Modules(self.frames)
-        self.recorder = Recorder(Places(self.frames), request.get("max_operators") or 200_000, self.modules.row)
-        self.stage = "import"
-        self.stage_s: dict[str, float] = {}
-        self._since = time.perf_counter()
-        self.line = self.forward_line = 0
+        self.recorder = Recorder(Places(self.frames), self.max_operators, self.modules.row)
         self.assumptions: list[str] = []
         self.subject: Subject | None = None
         self.jaxpr: Any = None
         # Of the program's own level: (operator, its equation, its arguments as recorded).
         self.equations: list[tuple[dict[str, Any], Any, list[Any]]] = []
 
-    def reply(self) -> dict[str, Any]:
-        """`{"ok": true, "trace": ...}` or `{"ok": false, "problems": [...]}`."""
-        try:
-            trace = self._trace()
-        except BaseException as error:
-            return {"ok": False, "problems": [problem_of(error, self.stage, self.frames)], "stage_s": self.stage_s}
-        return {"ok": True, "trace": trace, "stage_s": self.stage_s}
-
-    def enter(self, stage: str) -> None:
-        """The time until now belongs to the stage before."""
-        now = time.perf_counter()
-        self.stage_s[self.stage] = self.stage_s.get(self.stage, 0.0) + now - self._since
-        self._since, self.stage = now, stage
-
-    def _trace(self) -> dict[str, Any]:
+    def trace_target(self) -> dict[str, Any]:
+        """The target traced as a jaxpr, every equation recorded."""
         subject = self.build()
         self.enter("forward")
         with self.modules.counting():
@@ -83,7 +61,7 @@ class Run:
         module = load(self.path, self.request.get("text"), self.request.get("paths") or [], self.request.get("tree"))
         found = self._find(module)
         subject = subject_of(self, found, module)
-        if self.target.get("mode") == "train":
+        if self.train:
             self.enter("forward")
             subject = differentiated(subject, self.line)
         self.subject = subject
