@@ -60,12 +60,12 @@ class Constants:
             case Literal():
                 return expr.value if isinstance(expr.value, int) else None
             case IndexValue():
-                return expr.expr.evaluate(grid)  # type: ignore[arg-type]
+                return expr.expr.evaluate(grid)
             case Read():
                 tensor = self.of(expr.tensor)
                 if tensor is None:
                     return None
-                index = (np.asarray(i.evaluate(grid)) for i in expr.index)  # type: ignore[arg-type]
+                index = (np.asarray(i.evaluate(grid)) for i in expr.index)
                 # A Select evaluates both sides: where the other one is taken, an index may lie outside.
                 inside = tuple(np.clip(i, 0, e - 1) for i, e in zip(index, tensor.shape, strict=True))
                 return np.asarray(tensor[inside] if inside else tensor[()])
@@ -87,6 +87,6 @@ class Constants:
 def _holds(constraints: tuple[Constraint, ...], grid: Mapping[str, NDArray[Any]]) -> Any:
     result: Any = True
     for c in constraints:
-        value = c.expr.evaluate(grid)  # type: ignore[arg-type]
+        value = c.expr.evaluate(grid)
         result = np.logical_and(result, value == 0 if c.equal else value >= 0)
     return result

@@ -178,7 +178,7 @@ class LibraryDemand:
 def _through(view: View, base: NDArray[Any]) -> NDArray[Any]:
     shape = tuple(d.extent for d in view.dims)
     grids = dict(zip((d.name for d in view.dims), np.indices(shape, sparse=True), strict=True))
-    index = tuple(np.broadcast_to(np.asarray(i.evaluate(grids)), shape) for i in view.index)  # type: ignore[arg-type]
+    index = tuple(np.broadcast_to(np.asarray(i.evaluate(grids)), shape) for i in view.index)
     return base[index] if index else np.broadcast_to(base, shape)
 
 

@@ -72,7 +72,7 @@ def holding(constraints: Sequence[Constraint], names: Sequence[str], box: Sequen
         low, high = expr_range(constraint.expr, whole)
         if (low == high == 0) if constraint.equal else low >= 0:
             continue
-        value = np.asarray(constraint.expr.evaluate(grid))  # type: ignore[arg-type]
+        value = np.asarray(constraint.expr.evaluate(grid))
         holds: Bits = value == 0 if constraint.equal else value >= 0
         if holds.ndim != len(names):
             holds = holds.reshape((1,) * len(names))

@@ -185,7 +185,7 @@ def _count_grid(
     if solved is None:
         holds = np.ones(shape, dtype=bool)
         for constraint in constraints:
-            value = constraint.expr.evaluate(grid)  # type: ignore[arg-type]
+            value = constraint.expr.evaluate(grid)
             holds &= np.asarray(value == 0 if constraint.equal else value >= 0)
         return int(holds.sum())
     low = np.full(shape, box[solved][0], dtype=np.int64)
@@ -193,7 +193,7 @@ def _count_grid(
     valid = np.ones(shape, dtype=bool)
     for constraint in constraints:
         c = dict(constraint.expr.terms).get(solved, 0)
-        rest = np.asarray((constraint.expr - Affine(0, ((solved, c),)) if c else constraint.expr).evaluate(grid))  # type: ignore[arg-type]
+        rest = np.asarray((constraint.expr - Affine(0, ((solved, c),)) if c else constraint.expr).evaluate(grid))
         if c == 0:
             valid &= (rest == 0) if constraint.equal else (rest >= 0)
         elif constraint.equal:

@@ -158,7 +158,7 @@ class _Evaluator:
             self.grid[d.name] = np.arange(d.extent).reshape((-1,) + (1,) * (rank - axis - 1))
 
     def affine(self, expr: Affine) -> Array:
-        return np.asarray(expr.evaluate(self.grid))  # pyright: ignore[reportArgumentType]
+        return np.asarray(expr.evaluate(self.grid))
 
     def holds(self, constraints: tuple[Constraint, ...]) -> Array:
         result = np.asarray(True)

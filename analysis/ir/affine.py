@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +154,13 @@ class Affine:
                     result += (atom.operand.substitute(values) % atom.divisor) * coefficient
         return result
 
-    def evaluate(self, values: Mapping[str, int]) -> int:
-        """The value at a point; works on numpy arrays too."""
-        total = self.constant
+    @overload
+    def evaluate(self, values: Mapping[str, int]) -> int: ...
+    @overload
+    def evaluate(self, values: Mapping[str, NDArray[Any]]) -> Any: ...
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """The value at a point, or at every point of arrays that broadcast together (a plain int without any)."""
+        total: Any = self.constant
         for atom, coefficient in self.terms:
             match atom:
                 case str():

@@ -6,7 +6,6 @@ exponentials divides the result, not the probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, prod, sqrt
 from typing import Any
@@ -16,7 +15,7 @@ from sollens.analysis.ir.nodes import Read
 from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.contractions import contraction, scaled
 from sollens.analysis.lower.expressions import apply, select
-from sollens.analysis.lower.pointwise import Dims, accumulator, broadcast_read, dims_of, filled, pointwise
+from sollens.analysis.lower.pointwise import Dims, accumulator, broadcast_read, dims_of, filled, names_of, pointwise
 from sollens.analysis.lower.registry import rule
 
 
@@ -92,7 +91,7 @@ def weigh(b: Builder, q: Value, k: Value, batch: Dims, options: dict[str, Any]) 
     if a.mask is not None:  # a row that the mask empties gives zeros
         empty = pointwise(b, "empty_row", "bool", largest.shape, "eq", largest, -inf)
         largest = pointwise(b, "row_max", wide, largest.shape, "where", empty, 0.0, largest)
-    difference = apply("sub", s[_names(a.score_dims)], largest[_names(a.row_dims)])
+    difference = apply("sub", s[names_of(a.score_dims)], largest[names_of(a.row_dims)])
     powers = b.statement("powers", a.score_dims, apply("exp", difference), dtype)
     total = _folded(b, "row_sum", "sum", powers, a)
     divisor = total if empty is None else pointwise(b, "row_sum", wide, total.shape, "where", empty, 1.0, total)
@@ -108,28 +107,24 @@ def attend(b: Builder, call: OpCall, q: Value, k: Value, v: Value, options: dict
         factor = _dropped(b, factor, a.dropout)
         divisor = scaled(b, divisor, 1 - a.dropout)
     out_dims = [*a.batch, a.row, ("e", v.shape[-1])]
-    o = contraction(b, "attended", out_dims, [a.key], factor[_names(a.score_dims)], a.read(v, "j", "e"), wide)
-    quotient = apply("div", o[_names(out_dims)], divisor[_names(a.row_dims)])
+    o = contraction(b, "attended", out_dims, [a.key], factor[names_of(a.score_dims)], a.read(v, "j", "e"), wide)
+    quotient = apply("div", o[names_of(out_dims)], divisor[names_of(a.row_dims)])
     y = b.statement("attention", out_dims, quotient, call.out_dtype)
-    log_sum = apply("add", largest[_names(a.row_dims)], apply("log", total[_names(a.row_dims)]))
+    log_sum = apply("add", largest[names_of(a.row_dims)], apply("log", total[names_of(a.row_dims)]))
     lse = b.statement("logsumexp", a.row_dims, log_sum, wide)
-    share = apply("div", factor[_names(a.score_dims)], divisor[_names(a.row_dims)])
+    share = apply("div", factor[names_of(a.score_dims)], divisor[names_of(a.row_dims)])
     return y, lse, b.statement("probabilities", a.score_dims, share, q.dtype)
 
 
-def _names(dims: Sequence[tuple[str, int]]) -> tuple[str, ...]:
-    return tuple(n for n, _ in dims)
-
-
 def _folded(b: Builder, hint: str, kind: str, x: Value, a: Attention) -> Value:
-    return b.statement(hint, a.row_dims, x[_names(a.score_dims)], accumulator(x.dtype), reduce=(kind, [a.key]))
+    return b.statement(hint, a.row_dims, x[names_of(a.score_dims)], accumulator(x.dtype), reduce=(kind, [a.key]))
 
 
 def _masked(b: Builder, s: Value, a: Attention) -> Value:
-    element, dims = s[_names(a.score_dims)], a.score_dims
+    element, dims = s[names_of(a.score_dims)], a.score_dims
     if a.causal:
         s = b.statement("causal", dims, select(at_least(dim(a.row[0]), dim(a.key[0])), element, -inf), s.dtype)
-        element = s[_names(dims)]
+        element = s[names_of(dims)]
     if a.mask is None:
         return s
     mask = broadcast_read(a.mask, dims)
@@ -190,7 +185,7 @@ def attention_backward(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     weights = weigh(b, q, k, dims_of(q.shape[:-2], "b"), options)
     a, powers, wide = weights.shape, weights.powers, accumulator(q.dtype)
     batch, row, key, channel, width = a.batch, a.row, a.key, ("e", v.shape[-1]), ("d", q.shape[-1])
-    lead = _names(batch)
+    lead = names_of(batch)
     share = apply("div", grad[(*lead, "i", "e")], weights.divisor[(*lead, "i")])
     g = b.statement("grad_each", [*batch, row, channel], share, wide)
     element = powers[(*lead, "i", "j")]

@@ -12,16 +12,19 @@ from sollens.analysis.ir.affine import Affine, dim
 from sollens.analysis.ir.nodes import Apply, Expr
 from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.expressions import apply
-from sollens.analysis.lower.pointwise import Dims, accumulator, converted, dims_of, pointwise
+from sollens.analysis.lower.pointwise import Dims, accumulator, converted, dims_of, names_of, pointwise
 from sollens.analysis.lower.registry import rule
-
-
-def _names(dims: Dims) -> tuple[str, ...]:
-    return tuple(n for n, _ in dims)
 
 
 def _sum(b: Builder, hint: str, kept: Dims, over: Dims, body: Expr, dtype: str) -> Value:
     return b.statement(hint, kept, body, dtype, reduce=("sum", over))
+
+
+def _split(x: Value, axis: int) -> tuple[Dims, Dims, tuple[str, int]]:
+    """All dims of `x`, those without `axis`, and the one along it."""
+    dims = dims_of(x.shape)
+    axis %= x.rank
+    return dims, [d for k, d in enumerate(dims) if k != axis], dims[axis]
 
 
 @rule("aten._softmax_backward_data")
@@ -30,12 +33,10 @@ def softmax_backward(b: Builder, call: OpCall) -> Value:
     grad, y = call.args[:2]
     if not y.rank:
         return pointwise(b, "softmax_backward", call.out_dtype, (), "mul", grad, 0.0)
-    dims = dims_of(y.shape)
-    axis = call.args[2] % y.rank
-    kept = [d for k, d in enumerate(dims) if k != axis]
-    product = Apply("mul", (grad[_names(dims)], y[_names(dims)]))
-    total = _sum(b, "row_sum", kept, [dims[axis]], product, accumulator(y.dtype))
-    body = apply("mul", apply("sub", grad[_names(dims)], total[_names(kept)]), y[_names(dims)])
+    dims, kept, folded = _split(y, call.args[2])
+    product = Apply("mul", (grad[names_of(dims)], y[names_of(dims)]))
+    total = _sum(b, "row_sum", kept, [folded], product, accumulator(y.dtype))
+    body = apply("mul", apply("sub", grad[names_of(dims)], total[names_of(kept)]), y[names_of(dims)])
     return b.statement("softmax_backward", dims, body, call.out_dtype)
 
 
@@ -45,12 +46,10 @@ def log_softmax_backward(b: Builder, call: OpCall) -> Value:
     grad, y = call.args[:2]
     if not y.rank:
         return pointwise(b, "log_softmax_backward", call.out_dtype, (), "mul", grad, 0.0)
-    dims = dims_of(y.shape)
-    axis = call.args[2] % y.rank
-    kept = [d for k, d in enumerate(dims) if k != axis]
-    total = _sum(b, "row_sum", kept, [dims[axis]], grad[_names(dims)], accumulator(y.dtype))
-    share = apply("mul", apply("exp", y[_names(dims)]), total[_names(kept)])
-    return b.statement("log_softmax_backward", dims, apply("sub", grad[_names(dims)], share), call.out_dtype)
+    dims, kept, folded = _split(y, call.args[2])
+    total = _sum(b, "row_sum", kept, [folded], grad[names_of(dims)], accumulator(y.dtype))
+    share = apply("mul", apply("exp", y[names_of(dims)]), total[names_of(kept)])
+    return b.statement("log_softmax_backward", dims, apply("sub", grad[names_of(dims)], share), call.out_dtype)
 
 
 @rule("aten.native_layer_norm_backward")
@@ -59,8 +58,8 @@ def layer_norm_backward(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     grad, x, shape, mean, rstd, weight = call.args[:6]
     wants = [bool(m) and call.wants(k) for k, m in enumerate(call.args[7])]
     rows, inner = dims_of(x.shape[: x.rank - len(shape)]), dims_of(shape, "j")
-    dims, point = [*rows, *inner], _names([*rows, *inner])
-    row = (*_names(rows), *(0 for _ in inner))
+    dims, point = [*rows, *inner], names_of([*rows, *inner])
+    row = (*names_of(rows), *(0 for _ in inner))
     wide = accumulator(x.dtype)
     centred = b.statement("centred", dims, apply("sub", x[point], mean[row]), wide)
     unit = b.statement("unit", dims, apply("mul", centred[point], rstd[row]), wide)
@@ -80,18 +79,18 @@ def _of_row(
 ) -> Value:  # fmt: skip
     """`rstd * (h - mean(h) - unit * mean(h unit))`; a norm that does not centre has no mean(h)."""
     rows, inner = split
-    dims, point, wide = [*rows, *inner], _names([*rows, *inner]), unit.dtype
+    dims, point, wide = [*rows, *inner], names_of([*rows, *inner]), unit.dtype
     count = prod(e for _, e in inner)
     h = grad
     if weight is not None:
-        h = b.statement("weighted", dims, apply("mul", grad[point], weight[_names(inner)]), wide)
+        h = b.statement("weighted", dims, apply("mul", grad[point], weight[names_of(inner)]), wide)
     products = _sum(b, "products", rows, inner, Apply("mul", (h[point], unit[point])), wide)
     projection = pointwise(b, "projection", wide, products.shape, "mul", products, 1 / max(count, 1))
-    body = apply("mul", unit[point], projection[_names(rows)])
+    body = apply("mul", unit[point], projection[names_of(rows)])
     if centred:
         total = _sum(b, "row_sum", rows, inner, h[point], wide)
         mean = pointwise(b, "row_mean", wide, total.shape, "mul", total, 1 / max(count, 1))
-        body = apply("add", body, mean[_names(rows)])
+        body = apply("add", body, mean[names_of(rows)])
     difference = apply("sub", h[point], body)
     return b.statement("grad_x", dims, apply("mul", difference, rstd), call.args[1].dtype)
 
@@ -102,8 +101,8 @@ def rms_norm_backward(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     grad, x, shape, rstd, weight = call.args[:5]
     wants = [bool(m) and call.wants(k) for k, m in enumerate(call.args[5])]
     rows, inner = dims_of(x.shape[: x.rank - len(shape)]), dims_of(shape, "j")
-    dims, point = [*rows, *inner], _names([*rows, *inner])
-    row = (*_names(rows), *(0 for _ in inner))
+    dims, point = [*rows, *inner], names_of([*rows, *inner])
+    row = (*names_of(rows), *(0 for _ in inner))
     unit = b.statement("unit", dims, apply("mul", x[point], rstd[row]), accumulator(x.dtype))
     of_x = _of_row(b, call, grad, weight, unit, (rows, inner), rstd[row], centred=False) if wants[0] else None
     of_weight = None
@@ -123,7 +122,7 @@ def batch_norm_backward(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     channel, wide = [("c", x.shape[1])], accumulator(x.dtype)
     over = [("n", x.shape[0]), *dims_of(x.shape[2:], "s")]
     dims = [over[0], *channel, *over[1:]]
-    point = _names(dims)
+    point = names_of(dims)
     if not train:
         body = apply("rsqrt", apply("add", variance["c"], eps))
         saved_mean, saved_rstd = mean, b.statement("rstd", channel, body, wide)
@@ -165,7 +164,7 @@ def group_norm_backward(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     size = channels // groups
     batch, channel, spatial = ("n", x.shape[0]), ("c", channels), dims_of(x.shape[2:], "s")
     dims = [batch, channel, *spatial]
-    point, group = _names(dims), dim("c") // max(size, 1)
+    point, group = names_of(dims), dim("c") // max(size, 1)
     centred = b.statement("centred", dims, apply("sub", x[point], mean["n", group]), wide)
     unit = b.statement("unit", dims, apply("mul", centred[point], rstd["n", group]), wide)
     # Each channel's own sums; the weight and the sum over a group come after.

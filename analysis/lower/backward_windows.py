@@ -10,12 +10,18 @@ from collections.abc import Sequence
 from math import prod
 
 from sollens.analysis.ir.affine import Affine, Constraint, at_least, dim, equals, less, within
-from sollens.analysis.ir.nodes import Apply, Expr, IndexValue
+from sollens.analysis.ir.nodes import Apply
 from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.convolution import Geometry, convolve
-from sollens.analysis.lower.expressions import apply
-from sollens.analysis.lower.pointwise import accumulator, converted, dims_of, filled, pointwise
-from sollens.analysis.lower.pooling import window_divisor
+from sollens.analysis.lower.pointwise import accumulator, converted, dims_of, filled, names_of, pointwise
+from sollens.analysis.lower.pooling import (
+    adaptive_axes,
+    adaptive_divisor,
+    average_divisor,
+    fixed_axes,
+    rank_of,
+    strides_of,
+)
 from sollens.analysis.lower.registry import rule
 from sollens.analysis.lower.views import reshaped
 from sollens.analysis.lower.windows import axis_names, folded, in_bounds, per_axis
@@ -75,9 +81,9 @@ def _of_weight(
 def max_pool_backward(b: Builder, call: OpCall) -> Value:
     """`(grad, x, kernel, stride, padding, dilation, ceil_mode, positions)`: each goes to where the largest was."""
     grad, x, kernel, stride = call.args[:4]
-    rank = int(next(c for c in call.target if c in "123"))
+    rank = rank_of(call)
     kernels, dilations = per_axis(kernel, rank), per_axis(call.args[5], rank)
-    strides = per_axis(stride, rank) if stride else kernels
+    strides = strides_of(stride, kernels)
     # Windows that cannot meet write each place once: nothing is added.
     apart = all(d * (k - 1) < s for k, d, s in zip(kernels, dilations, strides, strict=True))
     return _placed(b, call, grad, x, call.args[7], rank, "none" if apart else "add")
@@ -87,7 +93,7 @@ def max_pool_backward(b: Builder, call: OpCall) -> Value:
 def adaptive_max_pool_backward(b: Builder, call: OpCall) -> Value:
     """`(grad, x, positions)`."""
     grad, x, positions = call.args[:3]
-    rank = int(next(c for c in call.target if c in "123"))
+    rank = rank_of(call)
     apart = all(n and s % n == 0 for s, n in zip(x.shape[-rank:], grad.shape[-rank:], strict=True))
     return _placed(b, call, grad, x, positions, rank, "none" if apart else "add")
 
@@ -109,21 +115,18 @@ def avg_pool_backward(b: Builder, call: OpCall) -> Value:
     """`(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor)`: every element sums the shares of the
     windows over it."""
     grad, x, kernel, stride, padding, _, include_pad, override = call.args[:8]
-    rank = int(next(c for c in call.target if c in "123"))
+    rank = rank_of(call)
     kernels, pads = per_axis(kernel, rank), per_axis(padding, rank)
-    strides = per_axis(stride, rank) if stride else kernels
-    counted = pads if include_pad else (0,) * rank
-    names, outs = axis_names(rank), grad.shape[-rank:]
-    divisor = override or window_divisor(b, names, outs, x.shape[-rank:], kernels, strides, pads, counted)
-    share = grad
-    if divisor != 1:
-        share = pointwise(b, "share", accumulator(grad.dtype), grad.shape, "div", grad, divisor)
+    strides = strides_of(stride, kernels)
+    axes = fixed_axes(grad.shape[-rank:], x.shape[-rank:], kernel, stride, padding, 1)
+    share = _share(b, grad, override or average_divisor(b, axes, pads if include_pad else (0,) * rank))
     lead = dims_of(x.shape[:-rank])
     dims, over = list(lead), list(lead[:0])
     index: list[Affine] = []
     guard: list[Constraint] = []
-    for n, out, size, k, s, p in zip(names, outs, x.shape[-rank:], kernels, strides, pads, strict=True):
-        dims.append((n, size))
+    for a, k, s, p in zip(axes, kernels, strides, pads, strict=True):
+        n = a.name
+        dims.append((n, a.size))
         if k <= s:  # at most one window is over an element
             place = (dim(n) + p) // s
             if k < s:
@@ -135,8 +138,8 @@ def avg_pool_backward(b: Builder, call: OpCall) -> Value:
                 guard.append(equals((dim(n) + p - tap) % s, 0))
             place = (dim(n) + p - tap) // s
         index.append(place)
-        guard += within(place, out)
-    element = share[(*(n for n, _ in lead), *index)]
+        guard += within(place, a.out)
+    element = share[(*names_of(lead), *index)]
     if not over:
         return b.statement("avg_pool_backward", dims, element, call.out_dtype, guard=guard)
     return b.statement("avg_pool_backward", dims, element, call.out_dtype, reduce=("sum", over), guard=guard)
@@ -144,40 +147,26 @@ def avg_pool_backward(b: Builder, call: OpCall) -> Value:
 
 @rule("aten._adaptive_avg_pool2d_backward", "aten._adaptive_avg_pool3d_backward")
 def adaptive_avg_pool_backward(b: Builder, call: OpCall) -> Value:
-    """`(grad, x)`: windows from `floor(o * size / out)` to `ceil((o + 1) * size / out)`."""
+    """`(grad, x)`."""
     grad, x = call.args[:2]
-    rank = int(next(c for c in call.target if c in "123"))
+    rank = rank_of(call)
+    axes = adaptive_axes(grad.shape[-rank:], x.shape[-rank:])
+    share = _share(b, grad, adaptive_divisor(b, axes))
     lead = dims_of(x.shape[:-rank])
-    outs, sizes = grad.shape[-rank:], x.shape[-rank:]
-    if all(n and s % n == 0 for s, n in zip(sizes, outs, strict=True)):
-        area = prod(s // n for s, n in zip(sizes, outs, strict=True))
-        share = pointwise(b, "share", grad.dtype, grad.shape, "div", grad, float(area))
-        names = axis_names(rank)
-        index = [dim(n) // (s // o) for n, s, o in zip(names, sizes, outs, strict=True)]
-        dims = [*lead, *zip(names, sizes, strict=True)]
-        return b.statement("adaptive_avg_pool_backward", dims, share[(*(n for n, _ in lead), *index)], call.out_dtype)
-    dims, over = list(lead), list(lead[:0])
-    at: list[Affine] = []
-    guard: list[Constraint] = []
-    lengths: list[Affine] = []
-    for n, size, out in zip(axis_names(rank), sizes, outs, strict=True):
-        o = dim(f"o{n}")
-        first, end = o * size // max(out, 1), (o * size + size + out - 1) // max(out, 1)
-        dims.append((n, size))
-        over.append((f"o{n}", out))
-        guard += [at_least(dim(n), first), less(dim(n), end)]
-        at.append(o)
-        lengths.append(end - first)
-    share = _shares(b, grad, [f"o{n}" for n in axis_names(rank)], lengths)
-    element = share[(*(n for n, _ in lead), *at)]
+    dims = [*lead, *((a.name, a.size) for a in axes)]
+    if all(a.out and a.size % a.out == 0 for a in axes):  # one window is over each element
+        index = [dim(a.name) // (a.size // a.out) for a in axes]
+        return b.statement("adaptive_avg_pool_backward", dims, share[(*names_of(lead), *index)], call.out_dtype)
+    over, guard = list(lead[:0]), list[Constraint]()
+    for a in axes:
+        window = f"o{a.name}"
+        over.append((window, a.out))
+        first, end = (e.substitute({a.name: dim(window)}) for e in (a.first, a.end or a.first + a.taps))
+        guard += [at_least(dim(a.name), first), less(dim(a.name), end)]
+    element = share[(*names_of(lead), *names_of(over))]
     return b.statement("adaptive_avg_pool_backward", dims, element, call.out_dtype, reduce=("sum", over), guard=guard)
 
 
-def _shares(b: Builder, grad: Value, names: Sequence[str], lengths: Sequence[Affine]) -> Value:
-    lead = dims_of(grad.shape[: grad.rank - len(names)])
-    dims = [*lead, *zip(names, grad.shape[-len(names) :], strict=True)]
-    size: Expr = IndexValue(lengths[0])
-    for length in lengths[1:]:
-        size = apply("mul", size, IndexValue(length))
-    body = apply("div", grad[tuple(n for n, _ in dims)], size)
-    return b.statement("share", dims, body, accumulator(grad.dtype))
+def _share(b: Builder, grad: Value, divisor: Value | int) -> Value:
+    """What each element of a window gets."""
+    return grad if divisor == 1 else pointwise(b, "share", accumulator(grad.dtype), grad.shape, "div", grad, divisor)

@@ -11,17 +11,13 @@ from sollens.analysis.ir.affine import Affine, dim
 from sollens.analysis.ir.nodes import Expr, Read
 from sollens.analysis.lower.builder import Builder, OpCall, Value
 from sollens.analysis.lower.expressions import apply
-from sollens.analysis.lower.pointwise import accumulator, dims_of, filled, pointwise
+from sollens.analysis.lower.pointwise import accumulator, dims_of, filled, names_of, pointwise
 from sollens.analysis.lower.registry import rule
 
 Dims = Sequence[tuple[str, int]]
 
 
 Index: TypeAlias = tuple[Affine | str, ...]
-
-
-def _names(dims: Dims) -> Index:
-    return tuple(n for n, _ in dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ def _statistics(b: Builder, x: Value, kept: Dims, over: Dims, index: Index, dims
     count, dtype = prod(e for _, e in over), accumulator(x.dtype)
     total = b.statement("total", kept, x[index], dtype, reduce=("sum", over))
     mean = _divided(b, "mean", total, count)
-    centred = b.statement("centred", dims, apply("sub", x[_names(dims)], mean[row]), dtype)
+    centred = b.statement("centred", dims, apply("sub", x[names_of(dims)], mean[row]), dtype)
     squares = b.statement("squares", kept, apply("pow", centred[index], 2), dtype, reduce=("sum", over))
     return Statistics(mean, _divided(b, "variance", squares, count), centred)
 
@@ -52,7 +48,7 @@ def _divided(b: Builder, hint: str, total: Value, count: int) -> Value:
 
 def _rstd(b: Builder, variance: Value, eps: float) -> Value:
     dims = dims_of(variance.shape)
-    body = apply("rsqrt", apply("add", variance[_names(dims)], eps))
+    body = apply("rsqrt", apply("add", variance[names_of(dims)], eps))
     return b.statement("rstd", dims, body, accumulator(variance.dtype))
 
 
@@ -89,10 +85,10 @@ def layer_norm(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     x, weight, bias = call.args[0], call.arg(2, "weight"), call.arg(3, "bias")
     rows, inner = _row_dims(x, call.args[1])
     dims = [*rows, *inner]
-    stats = _statistics(b, x, rows, inner, _names(dims), dims, _names(rows))
+    stats = _statistics(b, x, rows, inner, names_of(dims), dims, names_of(rows))
     rstd = _rstd(b, stats.variance, call.arg(4, "eps", 1e-5))
-    element = apply("mul", stats.centred[_names(dims)], rstd[_names(rows)])
-    columns = _names(inner)
+    element = apply("mul", stats.centred[names_of(dims)], rstd[names_of(rows)])
+    columns = names_of(inner)
     y = b.statement(
         "layer_norm",
         dims,
@@ -112,12 +108,12 @@ def rms_norm(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     x, weight, eps = call.args[0], call.arg(2, "weight"), call.arg(3, "eps")
     rows, inner = _row_dims(x, call.args[1])
     dims, dtype = [*rows, *inner], accumulator(x.dtype)
-    squares = b.statement("squares", rows, apply("pow", x[_names(dims)], 2), dtype, reduce=("sum", inner))
+    squares = b.statement("squares", rows, apply("pow", x[names_of(dims)], 2), dtype, reduce=("sum", inner))
     mean = _divided(b, "mean_square", squares, prod(e for _, e in inner))
     rstd = _rstd(b, mean, _EPSILON[dtype] if eps is None else eps)
-    element = apply("mul", x[_names(dims)], rstd[_names(rows)])
+    element = apply("mul", x[names_of(dims)], rstd[names_of(rows)])
     y = b.statement(
-        "rms_norm", dims, _scaled_and_shifted(element, weight and weight[_names(inner)], None), call.out_dtype
+        "rms_norm", dims, _scaled_and_shifted(element, weight and weight[names_of(inner)], None), call.out_dtype
     )
     return y, _side_output(b, call, 1, rstd)
 
@@ -131,7 +127,7 @@ def _affine_by_channel(b: Builder, x: Value, dtype: str, kept: Dims, scale: Valu
     """`x * scale + shift` with scale and shift over `kept`, some of the dims n and c."""
     batch, spatial = _channel_dims(x)
     dims = [batch, ("c", x.shape[1]), *spatial]
-    body = _scaled_and_shifted(x[_names(dims)], scale[_names(kept)], shift and shift[_names(kept)])
+    body = _scaled_and_shifted(x[names_of(dims)], scale[names_of(kept)], shift and shift[names_of(kept)])
     return b.statement("normalized", dims, body, dtype)
 
 
@@ -156,7 +152,7 @@ def _batch_norm(
     channel: Dims = [("c", x.shape[1])]
     dims = [batch, *channel, *spatial]
     if norm.training or norm.mean is None or norm.variance is None:
-        stats = _statistics(b, x, channel, [batch, *spatial], _names(dims), dims, ("c",))
+        stats = _statistics(b, x, channel, [batch, *spatial], names_of(dims), dims, ("c",))
         rstd = _rstd(b, stats.variance, norm.eps)
         scale = rstd if norm.weight is None else _product(b, rstd, norm.weight)
         y = _affine_by_channel(b, stats.centred, call.out_dtype, channel, scale, norm.bias)
@@ -190,7 +186,7 @@ def _product(b: Builder, x: Value, y: Value) -> Value:
 
 def _shift(b: Builder, dims: Dims, kept: Dims, mean: Read, scale: Value, bias: Value | None) -> Value:
     """`bias - mean * scale`, per channel."""
-    moved = apply("mul", mean, scale[_names(kept)])
+    moved = apply("mul", mean, scale[names_of(kept)])
     return b.statement(
         "shift", dims, apply("neg", moved) if bias is None else apply("sub", bias["c"], moved), scale.dtype
     )
@@ -250,7 +246,7 @@ def group_norm(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     dims: Dims = [batch, ("c", channels), *spatial]
     member, group = dim("g") * size + dim("m"), dim("c") // max(size, 1)
     stats = _statistics(
-        b, x, [batch, ("g", groups)], [("m", size), *spatial], ("n", member, *_names(spatial)), dims, ("n", group)
+        b, x, [batch, ("g", groups)], [("m", size), *spatial], ("n", member, *names_of(spatial)), dims, ("n", group)
     )  # fmt: skip
     rstd = _rstd(b, stats.variance, eps)
     factor = rstd["n", group]
@@ -258,7 +254,10 @@ def group_norm(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
         scale = b.statement("scale", [batch, ("c", channels)], apply("mul", factor, weight["c"]), rstd.dtype)
         factor = scale["n", "c"]
     y = b.statement(
-        "normalized", dims, _scaled_and_shifted(stats.centred[_names(dims)], factor, bias and bias["c"]), call.out_dtype
+        "normalized",
+        dims,
+        _scaled_and_shifted(stats.centred[names_of(dims)], factor, bias and bias["c"]),
+        call.out_dtype,
     )
     return y, _side_output(b, call, 1, stats.mean), _side_output(b, call, 2, rstd)
 
@@ -270,11 +269,11 @@ def renorm(b: Builder, call: OpCall) -> Value:
     axis: int = call.args[2] % x.rank
     dims = dims_of(x.shape)
     kept, over = [dims[axis]], [d for k, d in enumerate(dims) if k != axis]
-    norm = vector_norm(b, x[_names(dims)], kept, over, p, accumulator(x.dtype))
+    norm = vector_norm(b, x[names_of(dims)], kept, over, p, accumulator(x.dtype))
     name = dims[axis][0]
     factor = apply("div", maxnorm, apply("add", norm[name], 1e-7))
     scale = b.statement("scale", kept, apply("where", apply("gt", norm[name], maxnorm), factor, 1.0), norm.dtype)
-    return b.statement("renorm", dims, apply("mul", x[_names(dims)], scale[name]), call.out_dtype)
+    return b.statement("renorm", dims, apply("mul", x[names_of(dims)], scale[name]), call.out_dtype)
 
 
 def vector_norm(b: Builder, element: Read, kept: Dims, over: Dims, p: float, dtype: str) -> Value:
@@ -297,9 +296,9 @@ def weight_norm(b: Builder, call: OpCall) -> tuple[Value | None, ...]:
     axis: int = call.arg(2, "dim", 0) % v.rank
     dims = dims_of(v.shape)
     kept, over = [dims[axis]], [d for k, d in enumerate(dims) if k != axis]
-    norm = vector_norm(b, v[_names(dims)], kept, over, 2.0, accumulator(v.dtype))
+    norm = vector_norm(b, v[names_of(dims)], kept, over, 2.0, accumulator(v.dtype))
     name = dims[axis][0]
     weights = g[tuple(name if k == axis else 0 for k in range(g.rank))] if g.rank > 1 else g[name]
     scale = b.statement("scale", kept, apply("div", weights, norm[name]), norm.dtype)
-    y = b.statement("weight_norm", dims, apply("mul", v[_names(dims)], scale[name]), call.out_dtype)
+    y = b.statement("weight_norm", dims, apply("mul", v[names_of(dims)], scale[name]), call.out_dtype)
     return y, _side_output(b, call, 1, norm)

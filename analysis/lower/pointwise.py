@@ -17,6 +17,11 @@ def dims_of(shape: Sequence[int], prefix: str = "i") -> Dims:
     return [(f"{prefix}{k}", extent) for k, extent in enumerate(shape)]
 
 
+def names_of(dims: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    """The point of some dims: their names."""
+    return tuple(n for n, _ in dims)
+
+
 def broadcast_read(value: Value, dims: Sequence[tuple[str, int]]) -> Read:
     """`value` at the point of `dims`, aligned at the last axis; its axes of extent 1 are read at 0."""
     if value.rank > len(dims):

@@ -90,19 +90,26 @@ def _positions(b: Builder, x: Value, axes: Sequence[Axis]) -> Value:
     return b.statement("positions", dims, value, "i64")
 
 
-def _fixed_axes(call: OpCall, x: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, rank: int) -> list[Axis]:
+def strides_of(stride: Any, kernels: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of windows: unless given, they stand side by side."""
+    return per_axis(stride, len(kernels)) if stride not in ([], (), None) else kernels
+
+
+def fixed_axes(
+    outs: Sequence[int], sizes: Sequence[int], kernel: Any, stride: Any, padding: Any, dilation: Any
+) -> list[Axis]:
+    """Windows of one size."""
+    rank = len(outs)
     kernels = per_axis(kernel, rank)
-    strides = per_axis(stride, rank) if stride not in ([], (), None) else kernels
-    pads, dilations = per_axis(padding, rank), per_axis(dilation, rank)
-    outs, sizes = call.out_shape[-rank:], x.shape[-rank:]
+    strides, pads, dilations = strides_of(stride, kernels), per_axis(padding, rank), per_axis(dilation, rank)
     columns = zip(axis_names(rank), outs, sizes, kernels, strides, pads, dilations, strict=True)
     return [Axis(n, out, size, k, dim(n) * s - p, d) for n, out, size, k, s, p, d in columns]
 
 
-def _adaptive_axes(call: OpCall, x: Value, rank: int) -> list[Axis]:
+def adaptive_axes(outs: Sequence[int], sizes: Sequence[int]) -> list[Axis]:
     """Windows from `floor(o * size / out)` to `ceil((o + 1) * size / out)`."""
     axes: list[Axis] = []
-    for n, out, size in zip(axis_names(rank), call.out_shape[-rank:], x.shape[-rank:], strict=True):
+    for n, out, size in zip(axis_names(len(outs)), outs, sizes, strict=True):
         if out and size % out == 0:
             axes.append(Axis(n, out, size, size // out, dim(n) * (size // out), 1))
             continue
@@ -113,7 +120,8 @@ def _adaptive_axes(call: OpCall, x: Value, rank: int) -> list[Axis]:
     return axes
 
 
-def _rank(call: OpCall) -> int:
+def rank_of(call: OpCall) -> int:
+    """Pooled axes, from the operator's name."""
     return int(next(c for c in call.target if c in "123"))
 
 
@@ -124,17 +132,21 @@ def _rank(call: OpCall) -> int:
 def max_pool(b: Builder, call: OpCall) -> tuple[Value, ...] | Value:
     """`(input, kernel_size, stride=kernel_size, padding=0, dilation=1, ceil_mode=False)`."""
     x = call.arg(0, "self")
-    stride, padding, dilation = call.arg(2, "stride", []), call.arg(3, "padding", 0), call.arg(4, "dilation", 1)
-    return _largest(
-        b, call, x, _fixed_axes(call, x, call.arg(1, "kernel_size"), stride, padding, dilation, _rank(call))
+    rank = rank_of(call)
+    windows = (
+        call.arg(1, "kernel_size"),
+        call.arg(2, "stride", []),
+        call.arg(3, "padding", 0),
+        call.arg(4, "dilation", 1),
     )
+    return _largest(b, call, x, fixed_axes(call.out_shape[-rank:], x.shape[-rank:], *windows))
 
 
 @rule("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d", "aten.adaptive_max_pool3d")
 def adaptive_max_pool(b: Builder, call: OpCall) -> tuple[Value, ...] | Value:
     """`(input, output_size)`: values and flat positions."""
-    x = call.arg(0, "self")
-    return _largest(b, call, x, _adaptive_axes(call, x, _rank(call)))
+    x, rank = call.arg(0, "self"), rank_of(call)
+    return _largest(b, call, x, adaptive_axes(call.out_shape[-rank:], x.shape[-rank:]))
 
 
 def _largest(b: Builder, call: OpCall, x: Value, axes: Sequence[Axis]) -> tuple[Value, ...] | Value:
@@ -145,14 +157,20 @@ def _largest(b: Builder, call: OpCall, x: Value, axes: Sequence[Axis]) -> tuple[
 @rule("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
 def avg_pool(b: Builder, call: OpCall) -> Value:
     """`(input, kernel, stride=kernel, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None)`."""
-    x, rank = call.arg(0, "self"), _rank(call)
+    x, rank = call.arg(0, "self"), rank_of(call)
     padding = call.arg(3, "padding", 0)
-    axes = _fixed_axes(call, x, call.arg(1, "kernel_size"), call.arg(2, "stride", []), padding, 1, rank)
+    windows = call.arg(1, "kernel_size"), call.arg(2, "stride", []), padding, 1
+    axes = fixed_axes(call.out_shape[-rank:], x.shape[-rank:], *windows)
     override = call.arg(6, "divisor_override")
     if override is not None:
         return _mean(b, call, x, axes, override)
     pads = per_axis(padding, rank) if call.arg(5, "count_include_pad", True) else (0,) * rank
-    return _mean(b, call, x, axes, _divisor(b, axes, [_clipped_length(a, p) for a, p in zip(axes, pads, strict=True)]))
+    return _mean(b, call, x, axes, average_divisor(b, axes, pads))
+
+
+def average_divisor(b: Builder, axes: Sequence[Axis], pads: Sequence[int]) -> Value | int:
+    """Elements of each window of one size, so many of the padding among them."""
+    return _divisor(b, axes, [_clipped_length(a, p) for a, p in zip(axes, pads, strict=True)])
 
 
 @rule(
@@ -161,20 +179,14 @@ def avg_pool(b: Builder, call: OpCall) -> Value:
 )  # fmt: skip
 def adaptive_avg_pool(b: Builder, call: OpCall) -> Value:
     """`(input, output_size)`: the mean of windows whose lengths may differ."""
-    x, rank = call.arg(0, "self"), _rank(call)
-    axes = _adaptive_axes(call, x, rank)
-    lengths = [a.taps if a.end is None else IndexValue(a.end - a.first) for a in axes]
-    return _mean(b, call, x, axes, _divisor(b, axes, lengths))
+    x, rank = call.arg(0, "self"), rank_of(call)
+    axes = adaptive_axes(call.out_shape[-rank:], x.shape[-rank:])
+    return _mean(b, call, x, axes, adaptive_divisor(b, axes))
 
 
-def window_divisor(
-    b: Builder, names: Sequence[str], outs: Sequence[int], sizes: Sequence[int], kernels: Sequence[int],
-    strides: Sequence[int], pads: Sequence[int], counted: Sequence[int],
-) -> Value | int:  # fmt: skip
-    """Elements of each window of fixed size, `counted` ones of the padding among them: a number, or a small tensor."""
-    columns = zip(names, outs, sizes, kernels, strides, pads, strict=True)
-    axes = [Axis(n, out, size, k, dim(n) * s - p, 1) for n, out, size, k, s, p in columns]
-    return _divisor(b, axes, [_clipped_length(a, p) for a, p in zip(axes, counted, strict=True)])
+def adaptive_divisor(b: Builder, axes: Sequence[Axis]) -> Value | int:
+    """Elements of each window, whose lengths may differ."""
+    return _divisor(b, axes, [a.taps if a.end is None else IndexValue(a.end - a.first) for a in axes])
 
 
 def _mean(b: Builder, call: OpCall, x: Value, axes: Sequence[Axis], divisor: Value | int) -> Value:

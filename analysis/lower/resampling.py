@@ -67,7 +67,7 @@ class Positions:
 def positions(table: np.ndarray[Any, Any], numerator: Affine, divisor: int) -> Positions:
     """The positions of `table`, as `numerator floordiv divisor` where that gives them, constants elsewhere."""
     candidate = numerator // divisor
-    found = np.asarray(candidate.evaluate({"o": np.arange(len(table))})) if len(table) else table  # pyright: ignore[reportArgumentType]
+    found = np.asarray(candidate.evaluate({"o": np.arange(len(table))})) if len(table) else table
     agrees = np.broadcast_to(found == table, table.shape)
     pieces: list[tuple[int, Affine]] = []
     for o, value in enumerate(table):

@@ -76,10 +76,10 @@ def _evaluated(index: Affine, extent: int, live: tuple[Constraint, ...], box: Ma
     grid = {
         name: np.arange(n).reshape((-1,) + (1,) * (len(box) - axis - 1)) for axis, (name, n) in enumerate(box.items())
     }
-    at = np.asarray(index.evaluate(grid))  # pyright: ignore[reportArgumentType]
+    at = np.asarray(index.evaluate(grid))
     outside = (at < 0) | (at >= extent)
     for c in live:
         if c.expr.names <= box.keys():
-            value = np.asarray(c.expr.evaluate(grid))  # pyright: ignore[reportArgumentType]
+            value = np.asarray(c.expr.evaluate(grid))
             outside = outside & (value == 0 if c.equal else value >= 0)
     return not outside.any()
