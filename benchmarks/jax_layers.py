@@ -135,33 +135,32 @@ def linen() -> str:
 def nnx() -> str:
     """A file with one module a layer."""
     found = [HEAD + "from flax import nnx\n"]
-    for name, (make, inputs, call) in NNX.items():
-        found.append(
-            f"# sol: {inputs}\nclass {name}(nnx.Module):\n    def __init__(self, *, rngs):\n"
-            f"        self.layer = {make}\n\n    def __call__(self, x):\n        layer = self.layer\n"
-            f"        return {call}\n"
-        )
+    found += [_class(name, "nnx.Module", "rngs", *layer) for name, layer in NNX.items()]
     return "\n\n".join(found)
 
 
 def equinox() -> str:
     """A file with one module a layer."""
     found = [HEAD + "import equinox as eqx\n"]
-    for name, (make, inputs, call) in EQUINOX.items():
-        found.append(
-            f"# sol: {inputs}\nclass {name}(eqx.Module):\n    layer: eqx.Module\n\n    def __init__(self, *, key):\n"
-            f"        self.layer = {make}\n\n    def __call__(self, x):\n        layer = self.layer\n"
-            f"        return {call}\n"
-        )
+    found += [_class(name, "eqx.Module", "key", *layer, field=True) for name, layer in EQUINOX.items()]
     for name, (make, inputs) in STATEFUL.items():
-        call = "self.layer(x, state)"
+        call = "layer(x, state)"
         if name == "BatchNorm":
-            call = "jax.vmap(self.layer, axis_name='batch', in_axes=(0, None), out_axes=(0, None))(x, state)"
-        found.append(
-            f"# sol: {inputs}\nclass {name}(eqx.Module):\n    layer: eqx.Module\n\n    def __init__(self, *, key):\n"
-            f"        self.layer = {make}\n\n    def __call__(self, x, state):\n        return {call}[0]\n"
-        )
+            call = "jax.vmap(layer, axis_name='batch', in_axes=(0, None), out_axes=(0, None))(x, state)"
+        found.append(_class(name, "eqx.Module", "key", make, inputs, f"{call}[0]", "x, state", field=True))
     return "\n\n".join(found)
+
+
+def _class(
+    name: str, base: str, random: str, make: str, inputs: str, call: str, arguments: str = "x", *, field: bool = False
+) -> str:
+    """A module around one layer; a dataclass declares it as a `field`."""
+    declared = "    layer: eqx.Module\n\n" if field else ""
+    return (
+        f"# sol: {inputs}\nclass {name}({base}):\n{declared}    def __init__(self, *, {random}):\n"
+        f"        self.layer = {make}\n\n    def __call__(self, {arguments}):\n        layer = self.layer\n"
+        f"        return {call}\n"
+    )
 
 
 def main() -> int:

@@ -160,6 +160,12 @@ def format_decade(value: float, unit: str = "") -> str:
     return f"{10 ** (exponent - power)} {prefix}{unit}"
 
 
+def format_load(amount: float, unit: str, peak_per_s: float, time_s: float) -> tuple[str, str, str]:
+    """A resource's work ("byte" or "FLOP"), peak and least time, which is rounded down as a bound is."""
+    work = format_bytes(amount) if unit == "byte" else format_flop(amount)
+    return work, format_rate(peak_per_s, f"{unit}/s"), format_seconds(time_s, "down")
+
+
 def format_ratio(ratio: float, rounding: Rounding = "nearest") -> str:
     """Show a factor: "2.04×"."""
     return _with_prefix(ratio, "", _LARGE_PREFIXES, rounding).replace(" ", "") + "×"

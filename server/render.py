@@ -11,6 +11,7 @@ from sollens.hardware.units import (
     format_error,
     format_flop,
     format_intensity,
+    format_load,
     format_macs,
     format_percent,
     format_rate,
@@ -92,15 +93,9 @@ def bounds_table(row: Row) -> str:
 
 def resource_table(resources: Sequence[Resource], memory: str) -> str:
     """What each resource alone would take at least, the limiting one first: rounded down, as the bound is."""
-    ordered = sorted(resources, key=lambda resource: -resource.time_s)
     rows = [
-        (
-            limit_name(resource.name, memory),
-            format_bytes(resource.amount) if resource.name == "memory" else format_flop(resource.amount),
-            format_rate(resource.peak_per_s, "byte/s" if resource.name == "memory" else "FLOP/s"),
-            format_seconds(resource.time_s, "down"),
-        )
-        for resource in ordered
+        (limit_name(r.name, memory), *format_load(r.amount, r.unit, r.peak_per_s, r.time_s))
+        for r in sorted(resources, key=lambda r: -r.time_s)
     ]
     return table(("resource", "work", "peak", "time"), rows)
 

@@ -22,6 +22,7 @@ from sollens.hardware.units import (
     format_count,
     format_error,
     format_flop,
+    format_load,
     format_macs,
     format_percent,
     format_rate,
@@ -108,12 +109,7 @@ def grids(target: TargetReport, source: Sequence[str]) -> Iterator[Grid]:
     yield Grid("bounds", ("", "time>", "traffic>"), list(_bounds(target)))
     if target.resources:
         rows = [
-            (
-                limit_name(r.name, chip),
-                format_bytes(r.amount) if r.unit == "byte" else format_flop(r.amount),
-                format_rate(r.peak_per_s, f"{r.unit}/s"),
-                format_seconds(r.time_s, "down"),
-            )
+            (limit_name(r.name, chip), *format_load(r.amount, r.unit, r.peak_per_s, r.time_s))
             for r in sorted(target.resources, key=lambda r: -r.time_s)
         ]
         yield Grid("resources", ("resource", "work>", "peak>", "time>"), rows)

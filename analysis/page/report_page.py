@@ -13,11 +13,10 @@ from sollens.hardware.limits import limit_name, memory_name
 from sollens.hardware.units import (
     format_bound_seconds,
     format_bytes,
-    format_flop,
     format_intensity,
+    format_load,
     format_macs,
     format_percent,
-    format_rate,
     format_ratio,
     format_seconds,
 )
@@ -107,13 +106,8 @@ def _bounds(target: TargetReport) -> str:
 
 def _resources(target: TargetReport, memory: str) -> str:
     rows = [
-        (
-            limit_name(resource.name, memory),
-            format_bytes(resource.amount) if resource.unit == "byte" else format_flop(resource.amount),
-            format_rate(resource.peak_per_s, f"{resource.unit}/s"),
-            format_seconds(resource.time_s, "down"),
-        )
-        for resource in sorted(target.resources, key=lambda resource: -resource.time_s)
+        (limit_name(r.name, memory), *format_load(r.amount, r.unit, r.peak_per_s, r.time_s))
+        for r in sorted(target.resources, key=lambda r: -r.time_s)
     ]
     return _table(("resource", ">work", ">peak", ">time"), rows) if rows else ""
 
