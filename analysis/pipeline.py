@@ -26,7 +26,7 @@ from sollens.analysis.source.dependencies import closure
 from sollens.analysis.source.discover import discover
 from sollens.analysis.source.model import Target
 from sollens.analysis.source.text import UnreadableSource, decode
-from sollens.analysis.stages import Clock as _Clock
+from sollens.analysis.stages import Clock
 from sollens.analysis.tracing import Agents, Traced, TraceFailed
 from sollens.analysis.translating import UNTRACEABLE, Completed, Translated, Translator, Where, judged, with_operators
 from sollens.hardware import catalog
@@ -168,7 +168,7 @@ class _Run:
         self.path = Path(request.path).absolute()
         self.root = Path(request.root).absolute() if request.root else None
         self.problems: list[Problem] = []
-        self.source = _Clock()
+        self.source = Clock()
         self.text = ""
         self.found: tuple[Target, ...] = ()
         self.operators: Completed | None = None
@@ -178,7 +178,7 @@ class _Run:
         """Every target's report."""
         reports: list[TargetReport] = []
         for target in self.targets():
-            clock = _Clock(dict(self.source.stage_s))
+            clock = Clock(dict(self.source.stage_s))
             start = time.perf_counter() - sum(clock.stage_s.values())
             try:
                 report = self.traced_or_translated(target, clock)
@@ -197,7 +197,7 @@ class _Run:
         target = next((t for t in self.targets() if (t.name, t.line) == (name, line)), None)
         if target is None:
             return Validation(reason=f"expected {name} in line {line}, found another text")
-        clock = _Clock()
+        clock = Clock()
         try:
             traced = self.trace(target, self.locate(target), clock)
         except TraceFailed as failure:
@@ -209,7 +209,7 @@ class _Run:
     def lowered(self) -> tuple[list[Lowered], list[Problem]]:
         programs: list[Lowered] = []
         for target in self.targets():
-            clock = _Clock()
+            clock = Clock()
             try:
                 if target.frontend == "llm":
                     programs.append(self.translate(target, clock).lowered)
@@ -254,7 +254,7 @@ class _Run:
 
     # --- one target ---
 
-    def traced_or_translated(self, target: Target, clock: _Clock) -> TargetReport:
+    def traced_or_translated(self, target: Target, clock: Clock) -> TargetReport:
         """The target's report, by a model where that is asked for, or allowed and the only way."""
         if target.frontend == "llm":
             return self.translated(target, clock)
@@ -273,7 +273,7 @@ class _Run:
             self.problems += [_located(p, self.path, target) for p in told]
             return report
 
-    def completed(self, target: Target, traced: Traced, lowered: Lowered, clock: _Clock) -> tuple[Traced, Lowered]:
+    def completed(self, target: Target, traced: Traced, lowered: Lowered, clock: Clock) -> tuple[Traced, Lowered]:
         """The program with a model's programs in place of operators that nobody knows, where that is allowed.
 
         Another program needs another place in the cache; transcripts have theirs, so this one has none.
@@ -302,7 +302,7 @@ class _Run:
             deadline_s=self.request.deadline_s, memory_bytes=self.request.memory_bytes,
         )  # fmt: skip
 
-    def translated(self, target: Target, clock: _Clock) -> TargetReport:
+    def translated(self, target: Target, clock: Clock) -> TargetReport:
         """The report of a target by a model; raises TraceFailed."""
         found = self.translate(target, clock)
         self.enter("bounds")
@@ -314,7 +314,7 @@ class _Run:
         )  # fmt: skip
         return judged(findings.complete(report), found.transcript)
 
-    def translate(self, target: Target, clock: _Clock) -> Translated:
+    def translate(self, target: Target, clock: Clock) -> Translated:
         """The target's program by a model; raises TraceFailed."""
         self.enter("translate", target.name)
         where = self.where()
@@ -326,7 +326,7 @@ class _Run:
         self.check()
         return found
 
-    def analysed(self, target: Target, clock: _Clock) -> TargetReport:
+    def analysed(self, target: Target, clock: Clock) -> TargetReport:
         """The target's report, from the cache or anew."""
         hardware = catalog.load(self.hardware_of(target))
         with clock.stage("cache"):
@@ -342,7 +342,7 @@ class _Run:
         return self.judged(target, report, traced.entry, (traced, lowered), clock)
 
     def bounded(
-        self, target: Target, traced: Traced, lowered: Lowered, hardware: Hardware, clock: _Clock
+        self, target: Target, traced: Traced, lowered: Lowered, hardware: Hardware, clock: Clock
     ) -> TargetReport:
         """The numbers of a lowered program, kept in the cache without a verdict."""
         self.enter("bounds")
@@ -359,7 +359,7 @@ class _Run:
 
     def judged(
         self, target: Target, report: TargetReport, entry: str | None, known: tuple[Traced, Lowered] | None,
-        clock: _Clock,
+        clock: Clock,
     ) -> TargetReport:  # fmt: skip
         """The report with its verdict, from the cache or anew; pending where the caller does not wait for it."""
         if not self.request.validate:
@@ -438,7 +438,7 @@ class _Run:
             return None
         return self.cache.get_as(self.report_key(target, located.trace), TargetReport)
 
-    def trace(self, target: Target, located: _Located, clock: _Clock) -> Traced:
+    def trace(self, target: Target, located: _Located, clock: Clock) -> Traced:
         """The target's trace, from the cache or from the agent; raises TraceFailed."""
         with clock.stage("cache"):
             traced = Traced.read(self.cache, located.trace)
@@ -460,7 +460,7 @@ class _Run:
             self.cache.put(located.manifest, _Manifest(files=files, trace=entry))
         return traced
 
-    def lower(self, traced: Traced, clock: _Clock) -> Lowered:
+    def lower(self, traced: Traced, clock: Clock) -> Lowered:
         """The IR program of a trace."""
         self.enter("lower")
         with clock.stage("lower"):
