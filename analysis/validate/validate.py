@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sollens.analysis.execute.compiled.estimate import Stopped
 from sollens.analysis.lower.lower import Lowered, lower
+from sollens.analysis.stages import Clock
 from sollens.analysis.trace.schema import from_json
 from sollens.analysis.validate import golden as goldens
 from sollens.analysis.validate.agree import How, agreement, statement_text
@@ -54,19 +53,6 @@ class Budget:
         }  # fmt: skip
 
 
-@dataclass
-class _Clock:
-    stage_s: dict[str, float] = field(default_factory=dict[str, float])
-
-    @contextmanager
-    def stage(self, name: str) -> Generator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.stage_s[name] = self.stage_s.get(name, 0.0) + time.perf_counter() - start
-
-
 def validate(
     host: AgentHost, request: TraceRequest, full: Lowered, *, budget: Budget | None = None, seed: int = 0,
     cancel: threading.Event | None = None, complete: Callable[[Lowered], Lowered] | None = None,
@@ -77,7 +63,7 @@ def validate(
     tensors, in the agent. Never raises on what that code does.
     """
     budget = budget or Budget()
-    clock = _Clock()
+    clock = Clock()
     file = request.path, repr(request.target)
     if full.partial:
         one = full.partial[0]
@@ -124,7 +110,7 @@ def _remember(file: tuple[str, str], twin: tuple[tuple[int, int], ...]) -> None:
 
 
 def _whole(
-    golden: Golden, full: Lowered, how: How, clock: _Clock, exact: Callable[[], Exact | None],
+    golden: Golden, full: Lowered, how: How, clock: Clock, exact: Callable[[], Exact | None],
     complete: Callable[[Lowered], Lowered] | None = None,
 ) -> Verdict:  # fmt: skip
     if golden.diverged:
